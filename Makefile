@@ -1,0 +1,33 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+
+.PHONY: leaderboard test bench lint clean
+
+leaderboard: $(STAMP)  ## run the quickstart suite and print its table
+	@echo "==> dataeff run quickstart (finished cells are skipped)"
+	@$(BIN)/dataeff run quickstart
+
+test: $(STAMP)  ## run the tests (no network, no GPU needed)
+	@echo "==> pytest"
+	@PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest
+
+bench: $(STAMP)  ## measure the trainer against hand-written loops, interleaved
+	@echo "==> pytest benchmarks/perf"
+	@PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest benchmarks/perf
+
+lint: $(STAMP)  ## check style and format
+	@echo "==> ruff"
+	@$(BIN)/ruff check --no-cache .
+	@$(BIN)/ruff format --no-cache --check .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
+
+$(STAMP): pyproject.toml
+	@echo "==> creating $(VENV) and installing dataeff with its dependencies"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dataeff needs Python 3.11 or newer: make PYTHON=python3.12")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,69 @@
+"""What is shown while a suite runs: a bar with time left, or one line per cell when piped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from dataeff.bench.runner import Event
+
+
+class Watch:
+    """Shows cells done, the current epoch and the time left."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:3.0f}%"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self.skipped = 0
+        self.line: Any = None
+
+    def __enter__(self) -> Watch:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+        if self.skipped:
+            self.console.print(
+                f"{self.skipped} finished cells were skipped (--fresh runs them again)."
+            )
+
+    def __call__(self, event: Event) -> None:
+        """Show one event of the runner."""
+        if self.line is None:
+            self.line = self.bar.add_task("", total=event.total)
+        if event.kind == "skipped":
+            # A skipped cell costs no time: it leaves the total, so that the time left stays true.
+            self.skipped += 1
+            self.bar.update(self.line, total=event.total - self.skipped)
+            return
+        place = f"cell {event.number}/{event.total}"
+        epoch = f" epoch {event.record['epoch'] + 1}" if event.kind == "epoch" else ""
+        done = event.number - 1 - self.skipped + (1 if event.kind == "ended" else event.share)
+        title = escape(event.cell.title)
+        self.bar.update(self.line, description=f"{place}: {title}{epoch}", completed=done)
+        if event.kind in ("ended", "elsewhere"):
+            self.console.print(f"{place}: {title}: {escape(outcome(event))}", soft_wrap=True)
+
+
+def outcome(event: Event) -> str:
+    """Say in a few words how a cell ended."""
+    if event.kind == "elsewhere":
+        return "another process has it"
+    record = event.record
+    if record["status"] != "finished":
+        return f"{record['status']}: {record['error']}"
+    seconds = record["clocks"].get("prepare", 0.0) + record["clocks"]["train"]
+    return f"{record['metrics']['test_top1']:.2f}% in {seconds:.1f} s"

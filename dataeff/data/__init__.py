@@ -1,0 +1,7 @@
+"""Datasets: what is read, how it is augmented, and how its batches reach the device."""
+
+from dataeff.data.base import Dataset, ImageSet, Raw, Split, load_dataset
+from dataeff.data.memory import MemorySplit
+from dataeff.data.stream import StreamSplit
+
+__all__ = ["Dataset", "ImageSet", "MemorySplit", "Raw", "Split", "StreamSplit", "load_dataset"]

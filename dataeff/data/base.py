@@ -1,0 +1,192 @@
+"""What a dataset is: the base class for plugin authors, and what a run gets from it."""
+
+# Annotations stay objects here (no __future__ import): the registry reads the parameter types of
+# subclasses, whose modules need not know these names.
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Protocol
+
+import torch
+from pydantic import Field
+
+from dataeff.data.images import Normaliser, resize, statistics
+from dataeff.data.labels import balanced, corrupt
+from dataeff.data.memory import MemorySplit
+from dataeff.errors import DataeffError
+from dataeff.registry import Registry, parse_one
+
+Side = Annotated[int, Field(ge=4)]
+"""Height and width in pixels, as a parameter's type."""
+
+Padding = Annotated[int, Field(ge=0)]
+"""Pixels around an image, as a parameter's type."""
+
+
+class Split(Protocol):
+    """The training or the test part of a dataset."""
+
+    labels: torch.Tensor
+
+    def __len__(self) -> int: ...
+
+    def stream(
+        self, batches: Sequence[torch.Tensor], augment: tuple[int, int] | None
+    ) -> Iterator[torch.Tensor]:
+        """Yield normalised images (B, C, H, W) for each batch of CPU indices.
+
+        `augment` is None for the plain view, or (seed, epoch).
+        """
+        ...
+
+    def to(self, device: torch.device | str) -> "Split":
+        """Return the same split on another device."""
+        ...
+
+
+@dataclass(eq=False)
+class Dataset:
+    """A loaded dataset; `shape` is (C, H, W) as the network sees it."""
+
+    name: str
+    train: Split
+    test: Split
+    classes: int
+    shape: tuple[int, int, int]
+    fingerprint: str
+
+
+class Raw(NamedTuple):
+    """What `ImageSet.read` returns: uint8 images (N, H, W, C), integer labels, the classes."""
+
+    train_images: torch.Tensor
+    train_labels: torch.Tensor
+    test_images: torch.Tensor
+    test_labels: torch.Tensor
+    classes: int | Sequence[str]
+
+    def check(self, name: str) -> int:
+        """Return the number of classes; say what is wrong with the tensors, if anything is."""
+        classes = self.classes if isinstance(self.classes, int) else len(self.classes)
+        shape = self.train_images.shape[1:]
+        for part, images, labels in (
+            ("training", self.train_images, self.train_labels),
+            ("test", self.test_images, self.test_labels),
+        ):
+            if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1:] != shape:
+                found = f"{images.dtype} {tuple(images.shape)}"
+                raise DataeffError(
+                    f"dataset {name}: images must be uint8 (N, H, W, C) and alike in both parts; "
+                    f"the {part} images are {found}."
+                )
+            if len(images) != len(labels) or len(labels) == 0:
+                raise DataeffError(
+                    f"dataset {name}: {len(images)} {part} images have {len(labels)} labels."
+                )
+            if classes < 2 or not 0 <= labels.min() <= labels.max() < classes:
+                raise DataeffError(
+                    f"dataset {name}: {part} labels must be 0..classes-1 of at least two classes; "
+                    f"they run from {labels.min()} to {labels.max()} of {classes}."
+                )
+        return classes
+
+
+@dataclass(eq=False, kw_only=True)
+class ImageSet:
+    """Base of the datasets: a subclass reads images, this makes training and test sets of them.
+
+    A dataset of your own, `dots[dots=5]` once registered:
+
+        @dataclass(eq=False, kw_only=True)
+        class Dots(ImageSet):
+            "Count the dots."
+
+            dots: int = 3
+
+            def read(self, root):
+                labels = torch.arange(600) % self.dots
+                images = torch.zeros(600, 16, 16, 1, dtype=torch.uint8)
+                images[:, 8, ::3, 0] = 255 * (torch.arange(6) <= labels[:, None])
+                return images[:500], labels[:500], images[500:], labels[500:], self.dots
+
+    `size` resizes once, at load; `subset` keeps a class-balanced count or share of the training
+    set; `label_noise` replaces that share of the training labels; `crop` (padding) and `flip`
+    (horizontal) are the augmentation. Redeclare one to change its default.
+    """
+
+    size: Side | None = None
+    subset: int | float | None = None
+    label_noise: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    crop: Padding = 0
+    flip: bool = False
+
+    def read(self, root: Path | None) -> Raw:
+        """Return the fields of `Raw`, in its order; `root` is the user's data folder."""
+        raise NotImplementedError(f"{type(self).__name__} must implement read(root).")
+
+    def load(
+        self, name: str, *, root: Path | None, device: torch.device, workers: int = 0
+    ) -> Dataset:
+        """Read, select and move to the device; `name` is the canonical spec."""
+        raw = Raw(*self.read(root))
+        classes = raw.check(name)
+        kept, labels = self.training_part(name, raw.train_labels.long(), classes)
+        images = raw.train_images if self.subset is None else raw.train_images[kept]
+        fingerprint = self.fingerprint(images.contiguous().numpy(), labels.numpy())
+        images, test_images = resize(images, self.size), resize(raw.test_images, self.size)
+        _, height, width, channels = images.shape
+        normalise = Normaliser.of(*statistics(images), width)
+        train, test = (
+            MemorySplit(part, targets, normalise, crop=self.crop, flip=self.flip).to(device)
+            for part, targets in ((images, labels), (test_images, raw.test_labels.long()))
+        )
+        return Dataset(name, train, test, classes, (channels, height, width), fingerprint)
+
+    def training_part(
+        self, name: str, labels: torch.Tensor, classes: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the indices of the training samples that stay and their labels, with noise."""
+        generator = torch.Generator().manual_seed(0)
+        kept = torch.arange(len(labels))
+        if self.subset is not None:
+            count = _count(name, self.subset, len(labels), classes)
+            kept = balanced(labels, count, generator)
+        return kept, corrupt(labels[kept], classes, self.label_noise, generator)
+
+    def fingerprint(self, *content: Any, without: str = "") -> str:
+        """Return a short digest of the parameters, but one, and the training data's content."""
+        names = sorted(field.name for field in fields(self) if field.name != without)
+        digest = hashlib.sha256(repr([(name, getattr(self, name)) for name in names]).encode())
+        for part in content:
+            digest.update(part)
+        return digest.hexdigest()[:12]
+
+
+def _count(name: str, subset: int | float, samples: int, classes: int) -> int:
+    if isinstance(subset, float) and not 0 < subset < 1:
+        raise DataeffError(
+            f"dataset {name}: subset is a count, or a share above 0 and below 1, not {subset:g}."
+        )
+    count = round(subset * samples) if isinstance(subset, float) else subset
+    if count > samples:
+        raise DataeffError(
+            f"dataset {name}: subset={count} is more than the {samples} training samples."
+        )
+    if count < classes:
+        raise DataeffError(
+            f"dataset {name}: subset={subset} keeps {count} samples, fewer than one per class; "
+            f"keep at least {classes}."
+        )
+    return count
+
+
+def load_dataset(
+    text: str, registry: Registry, *, root: Path | None, device: torch.device, workers: int = 0
+) -> Dataset:
+    """Load what `name[key=value]` describes."""
+    part = parse_one(text)
+    entry = registry[part.name]
+    values = entry.read(part.params)
+    dataset = entry.factory(**values)
+    return dataset.load(entry.canonical(values), root=root, device=device, workers=workers)

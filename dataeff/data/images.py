@@ -1,0 +1,54 @@
+"""Operations on whole sets and batches of uint8 images (N, H, W, C)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.nn.functional import interpolate
+
+
+def resize(images: torch.Tensor, size: int | None) -> torch.Tensor:
+    """Resize to size x size, bilinear with antialias; None leaves the images as they are."""
+    if size is None or images.shape[1:3] == (size, size):
+        return images
+    planes = images.permute(0, 3, 1, 2)
+    resized = interpolate(planes, size=(size, size), mode="bilinear", antialias=True)
+    return resized.permute(0, 2, 3, 1).contiguous()
+
+
+def statistics(images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return each channel's mean and standard deviation, in units of the pixels."""
+    # Counting the 256 values is exact, and needs no copy of the set as floats.
+    counts = [torch.bincount(channel.flatten(), minlength=256) for channel in images.unbind(-1)]
+    share = torch.stack(counts).double() / (images.numel() / images.shape[-1])
+    values = torch.arange(256, dtype=torch.float64)
+    mean = share @ values
+    variance = share @ values**2 - mean**2
+    return mean, variance.clamp(min=1).sqrt()
+
+
+@dataclass(frozen=True, eq=False)
+class Normaliser:
+    """Turn uint8 images (B, H, W, C) into float32 (B, C, H, W), channels last."""
+
+    scale: torch.Tensor
+    shift: torch.Tensor
+
+    @classmethod
+    def of(cls, mean: torch.Tensor, std: torch.Tensor, width: int) -> Normaliser:
+        """Bring each channel of images of this width to mean 0 and deviation 1."""
+        # One whole row of pixels: broadcasting over three channels would not vectorise.
+        return cls((1 / std).float().repeat(width), (-mean / std).float().repeat(width))
+
+    def to(self, device: torch.device | str) -> Normaliser:
+        """Return the same on another device."""
+        return Normaliser(self.scale.to(device), self.shift.to(device))
+
+    def __call__(self, images: torch.Tensor) -> torch.Tensor:
+        """Normalise a batch; `images` stays as it was."""
+        batch, height, width, channels = images.shape
+        rows = images.reshape(batch, height, width * channels).float()
+        # Not fused into one operation: whether it rounds once or twice would depend on the batch.
+        rows.mul_(self.scale).add_(self.shift)
+        return rows.view(batch, height, width, channels).permute(0, 3, 1, 2)

@@ -1,0 +1,157 @@
+"""A large set streamed from image files through a DataLoader that follows the plan."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator, Sequence
+from math import sqrt
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch.utils.data import DataLoader
+
+from dataeff.data.augment import hash_integers
+from dataeff.data.images import Normaliser
+from dataeff.errors import DataeffError
+
+IMAGENET_MEAN = torch.tensor([0.485, 0.456, 0.406], dtype=torch.float64) * 255
+IMAGENET_STD = torch.tensor([0.229, 0.224, 0.225], dtype=torch.float64) * 255
+
+Order = tuple[list[int], tuple[int, int] | None]
+
+
+class StreamSplit:
+    """Image files decoded as the plan asks for them; labels on the device.
+
+    The augmented view is a random resized crop (if `crop`) and a horizontal mirror (if `flip`);
+    the plain view resizes the shorter side to 8/7 of `size` and cuts out the centre.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[str],
+        labels: torch.Tensor,
+        *,
+        size: int = 224,
+        crop: bool = True,
+        flip: bool = True,
+        device: torch.device | str = "cpu",
+        workers: int = 0,
+    ) -> None:
+        self._files = _Files(files, size, crop, flip)
+        self._normalise = Normaliser.of(IMAGENET_MEAN, IMAGENET_STD, size).to(device)
+        self._device = torch.device(device)
+        self._workers = workers
+        self._idle: list[DataLoader] = []
+        self.labels = labels.to(device)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def to(self, device: torch.device | str) -> StreamSplit:
+        """Return the same split delivering to another device."""
+        moved = copy.copy(self)
+        moved._device = torch.device(device)
+        moved._normalise = self._normalise.to(device)
+        moved._idle = []
+        moved.labels = self.labels.to(device)
+        return moved
+
+    def stream(
+        self, batches: Sequence[torch.Tensor], augment: tuple[int, int] | None
+    ) -> Iterator[torch.Tensor]:
+        """Yield the images of each batch of indices: plain, or augmented for (seed, epoch)."""
+        # A loader serves one stream at a time: scoring may begin while training is half-way.
+        loader = self._idle.pop() if self._idle else self._new_loader()
+        loader.sampler.orders = [(batch.tolist(), augment) for batch in batches]
+        try:
+            for images in loader:
+                if isinstance(images, str):
+                    raise DataeffError(images)
+                yield self._normalise(images.to(self._device, non_blocking=True))
+        finally:
+            self._idle.append(loader)
+
+    def _new_loader(self) -> DataLoader:
+        return DataLoader(
+            self._files,
+            batch_size=None,
+            sampler=_Orders(),
+            num_workers=self._workers,
+            persistent_workers=self._workers > 0,
+            pin_memory=self._device.type not in ("cpu", "meta"),
+            # Starting an iterator draws a seed; without this, from the global random state.
+            generator=torch.Generator(),
+        )
+
+
+class _Orders:
+    """The sampler of one loader: replays the orders it was last given."""
+
+    orders: Sequence[Order] = ()
+
+    def __iter__(self) -> Iterator[Order]:
+        return iter(self.orders)
+
+
+class _Files:
+    """The workers' side: takes an order for a whole batch, gives uint8 (B, size, size, 3)."""
+
+    def __init__(self, files: Sequence[str], size: int, crop: bool, flip: bool) -> None:
+        # One array: a list of a million strings would be copied into each worker bit by bit.
+        self.files = np.array([os.fsencode(file) for file in files])
+        self.size = size
+        self.crop = crop
+        self.flip = flip
+
+    def __getitem__(self, order: Order) -> torch.Tensor | str:
+        indices, augment = order
+        batch = torch.empty(len(indices), self.size, self.size, 3, dtype=torch.uint8)
+        for row, index in zip(batch, indices, strict=True):
+            path = os.fsdecode(self.files[index])
+            try:
+                with Image.open(path) as image:
+                    view = self._view(image.convert("RGB"), index, augment)
+            except (OSError, SyntaxError, ValueError) as error:
+                # Returned, not raised: a worker's exception arrives with its traceback as text.
+                return f"{path} cannot be read as an image ({error}); replace or delete it."
+            row.copy_(torch.from_numpy(np.array(view)))
+        return batch
+
+    def _view(self, image: Image.Image, index: int, augment: tuple[int, int] | None) -> Image.Image:
+        if augment is None:
+            return centre_crop(image, self.size)
+        generator = torch.Generator().manual_seed(hash_integers(*augment, index))
+        mirror = torch.rand((), generator=generator) < 0.5
+        if self.crop:
+            box = random_box(*image.size, generator)
+            image = image.crop(box).resize((self.size, self.size), Image.Resampling.BILINEAR)
+        else:
+            image = centre_crop(image, self.size)
+        return ImageOps.mirror(image) if self.flip and mirror else image
+
+
+def centre_crop(image: Image.Image, size: int) -> Image.Image:
+    """Resize the shorter side to 8/7 of `size` (256 for 224) and cut out the centre."""
+    short = round(size * 8 / 7)
+    width, height = (int(short * side / min(image.size)) for side in image.size)
+    left, top = round((width - size) / 2), round((height - size) / 2)
+    resized = image.resize((width, height), Image.Resampling.BILINEAR)
+    return resized.crop((left, top, left + size, top + size))
+
+
+def random_box(width: int, height: int, generator: torch.Generator) -> tuple[int, int, int, int]:
+    """Draw the box of a random resized crop: 8-100% of the area, aspect 3:4 to 4:3."""
+    for area, aspect, across, down in torch.rand(10, 4, generator=generator).tolist():
+        pixels = width * height * (0.08 + 0.92 * area)
+        ratio = (4 / 3) ** (2 * aspect - 1)
+        w, h = round(sqrt(pixels * ratio)), round(sqrt(pixels / ratio))
+        if 0 < w <= width and 0 < h <= height:
+            left, top = int(across * (width - w + 1)), int(down * (height - h + 1))
+            return left, top, left + w, top + h
+    # Very long or very high images: the largest centred box of an allowed aspect.
+    w, h = min(width, round(height * 4 / 3)), min(height, round(width * 4 / 3))
+    left, top = (width - w) // 2, (height - h) // 2
+    return left, top, left + w, top + h

@@ -1,0 +1,32 @@
+"""Errors that teach: each says what was wrong and what to type instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class DataeffError(Exception):
+    """A mistake the user can mend; the command line prints it without a traceback."""
+
+
+class UnknownName(DataeffError):
+    """A strategy, dataset, model, suite or parameter that nobody registered."""
+
+
+class StrategyConflict(DataeffError):
+    """Two strategies of one run want the same thing."""
+
+
+class StrategyError(DataeffError):
+    """A strategy's hook failed; the message names the strategy and the hook."""
+
+
+class Diverged(DataeffError):
+    """The training loss is no longer finite."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ' Did you mean ...?' for a misspelt name, or '' where nothing is close."""
+    close = get_close_matches(name, list(known), n=3)
+    return f" Did you mean {' or '.join(close)}?" if close else ""

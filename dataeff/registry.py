@@ -1,0 +1,213 @@
+"""Names to factories: wildcards, did-you-mean, and the `name[key=value]+name` notation.
+
+The label on the leaderboard is the thing you type: `parse` reads it, `Entry.build` validates it
+against the factory's own signature, `format_part` prints the one canonical form.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from dataeff.errors import DataeffError, UnknownName, did_you_mean
+
+Share = Annotated[float, Field(gt=0, le=1)]
+"""A fraction in (0, 1], as a parameter's type."""
+
+_PART = re.compile(r"\s*(?P<name>[^\[\]+=,\s]+)\s*(\[(?P<params>(\"[^\"]*\"|[^\]\"])*)\])?\s*")
+_PARAM = re.compile(r"\s*(?P<key>\w+)\s*=\s*(\"(?P<quoted>[^\"]*)\"|(?P<plain>[^,\"]*))\s*")
+_REQUIRED = inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Part:
+    """One `name[key=value]`, as typed: values are still text."""
+
+    name: str
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+def parse(text: str) -> list[Part]:
+    """Read `a[x=1]+b` into its parts, in the order written."""
+    parts, at = [], 0
+    while match := _PART.match(text, at):
+        parts.append(Part(match["name"], _parse_params(match["params"] or "", text)))
+        at = match.end()
+        if at == len(text):
+            return parts
+        if text[at] != "+":
+            break
+        at += 1
+    raise DataeffError(
+        f"Cannot read {text!r} at position {at}; "
+        "write name, name[key=value,key=value] or name+name."
+    )
+
+
+def parse_one(text: str) -> Part:
+    """Read a text that must hold exactly one part, such as a dataset."""
+    parts = parse(text)
+    if len(parts) != 1:
+        raise DataeffError(f"{text!r} names {len(parts)} things; only strategies combine with '+'.")
+    return parts[0]
+
+
+def _parse_params(text: str, whole: str) -> dict[str, str]:
+    params, at = {}, 0
+    while at < len(text):
+        match = _PARAM.match(text, at)
+        if not match or match["key"] in params:
+            reason = f"{match['key']} is given twice" if match else "write [key=value,key=value]"
+            raise DataeffError(f"Cannot read the parameters of {whole!r}: {reason}.")
+        params[match["key"]] = (
+            (match["quoted"] or "") if match["plain"] is None else match["plain"].strip()
+        )
+        at = match.end() + 1
+        if at <= len(text) and text[at - 1] != ",":
+            raise DataeffError(
+                f"Cannot read the parameters of {whole!r}: write [key=value,key=value]."
+            )
+    return params
+
+
+def format_value(value: Any) -> str:
+    """Print a parameter the way it is typed."""
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    text = str(value)
+    return f'"{text}"' if re.search(r"[,\[\]\s]", text) or text == "" else text
+
+
+def format_part(name: str, values: dict[str, Any]) -> str:
+    """Print `name[key=value,...]`, or the bare name where there are no values."""
+    inner = ",".join(f"{key}={format_value(value)}" for key, value in values.items())
+    return f"{name}[{inner}]" if inner else name
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One tunable of a factory, read off its signature."""
+
+    name: str
+    type: Any
+    default: Any
+
+    def read(self, value: Any) -> Any:
+        """Turn a typed text (or a Python value) into this parameter's type."""
+        if isinstance(value, str) and value.lower() == "none":
+            value = None
+        return TypeAdapter(self.type).validate_python(value)
+
+    def __str__(self) -> str:
+        shown = "" if self.default is _REQUIRED else f"={format_value(self.default)}"
+        choices = [format_value(choice) for choice in get_args(self.type)]
+        literal = "Literal" in str(get_origin(self.type) or "")
+        return f"{self.name}{shown}" + (f" ({'|'.join(choices)})" if literal else "")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One registered name."""
+
+    kind: str
+    name: str
+    factory: Callable[..., Any]
+    source: str
+
+    @property
+    def summary(self) -> str:
+        """Return the first sentence of the factory's docstring."""
+        return (inspect.getdoc(self.factory) or "").split("\n\n")[0].replace("\n", " ")
+
+    @property
+    def paper(self) -> str:
+        """Return the second paragraph of the defining module's docstring: by habit, the paper."""
+        module = inspect.getmodule(self.factory)
+        paragraphs = (inspect.getdoc(module) or "").split("\n\n")
+        return paragraphs[1].replace("\n", " ") if len(paragraphs) > 1 else ""
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """Return the keyword parameters that a user may set."""
+        hints = get_type_hints(self.factory, include_extras=True)
+        if inspect.isclass(self.factory):
+            hints |= get_type_hints(self.factory.__init__, include_extras=True)
+        signature = inspect.signature(self.factory)
+        return {
+            name: Parameter(name, hints.get(name, Any), parameter.default)
+            for name, parameter in signature.parameters.items()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+            or (
+                parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+                and (parameter.default is not _REQUIRED or inspect.isclass(self.factory))
+            )
+        }
+
+    def read(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Validate typed parameters; the result holds every parameter, in the factory's order."""
+        known = self.parameters
+        for key in params:
+            if key not in known:
+                takes = ", ".join(known) or "no parameters"
+                hint = did_you_mean(key, known)
+                raise UnknownName(
+                    f"{self.kind} {self.name} has no parameter {key!r}.{hint} It takes: {takes}."
+                )
+        values = {}
+        for key, parameter in known.items():
+            if key not in params and parameter.default is _REQUIRED:
+                raise DataeffError(
+                    f"{self.kind} {self.name} needs {key}: write {self.name}[{key}=...]."
+                )
+            try:
+                values[key] = parameter.read(params[key]) if key in params else parameter.default
+            except ValidationError as error:
+                why = error.errors()[0]["msg"].replace("Input should be", "it should be")
+                raise DataeffError(
+                    f"{self.kind} {self.name}: {key}={params[key]} is not valid, {why}."
+                ) from None
+        return values
+
+    def canonical(self, values: dict[str, Any]) -> str:
+        """Print the one canonical form: only what differs from the defaults."""
+        defaults = {key: parameter.default for key, parameter in self.parameters.items()}
+        return format_part(self.name, {k: v for k, v in values.items() if v != defaults[k]})
+
+
+class Registry:
+    """The registered names of one kind ('strategy', 'dataset', 'model', 'suite')."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._entries: dict[str, Entry] = {}
+
+    def register(self, name: str, factory: Callable[..., Any], source: str = "") -> None:
+        """Add a name; a clash raises, because a benchmark must not swap a method silently."""
+        if name in self._entries:
+            first = self._entries[name].source
+            raise DataeffError(
+                f"{self.kind} {name!r} is registered by both {first} and {source}; rename one."
+            )
+        self._entries[name] = Entry(self.kind, name, factory, source)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
+    def __getitem__(self, name: str) -> Entry:
+        if name not in self._entries:
+            plural = "strategies" if self.kind == "strategy" else f"{self.kind}s"
+            hint = did_you_mean(name, self._entries)
+            raise UnknownName(f"There is no {self.kind} {name!r}.{hint} See: dataeff {plural}")
+        return self._entries[name]
+
+    def entries(self, pattern: str = "*") -> list[Entry]:
+        """List entries whose name matches a wildcard pattern, sorted by name."""
+        return [self._entries[name] for name in sorted(self._entries) if fnmatch(name, pattern)]

@@ -1,0 +1,1 @@
+"""Tables and pages made from results on disk; never imports the trainer."""

@@ -1,0 +1,139 @@
+"""The leaderboard: one line per strategy, paired with the reference seed by seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from dataeff.bench.results import read_json, read_runs, write_csv
+from dataeff.errors import DataeffError
+
+MEBI = 2**20
+
+
+def read_suite(folder: Path) -> dict[str, Any]:
+    """Read what a results folder was asked for."""
+    suite = read_json(folder / "suite.json")
+    if suite is None:
+        raise DataeffError(f"There are no results in {folder}; type: dataeff run {folder.name}")
+    return suite
+
+
+def runs_table(folder: Path) -> pd.DataFrame:
+    """Return one line per cell of the suite as it stands now; earlier versions are left out."""
+    suite = read_suite(folder)
+    current = set(suite["task_ids"].values())
+    return pd.DataFrame([_line(run) for run in read_runs(folder) if run["task_id"] in current])
+
+
+def _line(run: dict[str, Any]) -> dict[str, Any]:
+    clocks = {f"{name}_seconds": value for name, value in run.get("clocks", {}).items()}
+    process = {f"{name}_process_seconds": v for name, v in run.get("process_clocks", {}).items()}
+    flat = {
+        **run.get("metrics", {}),
+        **clocks,
+        **process,
+        **{f"{name}_phase_seconds": value for name, value in run.get("phases", {}).items()},
+        **{f"rows_{name}": value for name, value in run.get("rows", {}).items()},
+        **run.get("columns", {}),
+    }
+    head = ("suite", "task_name", "strategy", "seed", "status", "error", "conditions_id", "task_id")
+    tail = ("steps", "epochs", "train_loss", "flops", "peak_memory", "ranked")
+    line = {name: run.get(name) for name in head} | flat | {name: run.get(name) for name in tail}
+    seconds = [line.get("prepare_seconds"), line.get("train_seconds")]
+    line["total_seconds"] = sum(s for s in seconds if s is not None) if any(seconds) else None
+    return line
+
+
+def leaderboard(folder: Path) -> pd.DataFrame:
+    """Return one line per task, conditions and strategy; compare within the first two only."""
+    suite = read_suite(folder)
+    runs = runs_table(folder)
+    if runs.empty:
+        raise DataeffError(
+            f"{folder} holds no runs of this suite yet; type: dataeff run {folder.name}"
+        )
+    lines = []
+    for (task, conditions), group in runs.groupby(["task_name", "conditions_id"], sort=False):
+        finished = group[group.status == "finished"]
+        reference = finished[finished.strategy == suite["reference"]].set_index("seed")
+        part = [
+            _summary(rows, reference, finished[finished.strategy == strategy].set_index("seed"))
+            | {"task": task, "strategy": strategy, "conditions": conditions}
+            | _published(suite, task, strategy)
+            for strategy, rows in group.groupby("strategy", sort=False)
+        ]
+        first = [line for line in part if line["strategy"] == suite["reference"]]
+        rest = [line for line in part if line["strategy"] != suite["reference"]]
+        lines += first + sorted(rest, key=lambda line: -np.nan_to_num(line["speedup"], nan=-1))
+    table = pd.DataFrame(lines)
+    front = ["task", "strategy"]
+    return table[front + [name for name in table.columns if name not in front]]
+
+
+def _summary(rows: pd.DataFrame, reference: pd.DataFrame, ours: pd.DataFrame) -> dict[str, Any]:
+    both = reference.index.intersection(ours.index)
+    base, mine = reference.loc[both], ours.loc[both]
+    difference, low, high = paired_interval(mine.get("test_top1"), base.get("test_top1"))
+    speedup = _ratio(base, mine, "total_seconds")
+    ideal = _ratio(base, mine, "flops")
+    mean = ours.mean(numeric_only=True)
+    failed = rows.status.value_counts().drop("finished", errors="ignore")
+    return {
+        "n": len(ours),
+        "accuracy": mean.get("test_top1", np.nan),
+        "accuracy_std": ours["test_top1"].std() if len(ours) > 1 else np.nan,
+        "difference": difference,
+        "difference_low": low,
+        "difference_high": high,
+        "macro_f1": mean.get("test_macro_f1", np.nan),
+        "prepare_seconds": mean.get("prepare_seconds", np.nan),
+        "train_seconds": mean.get("train_seconds", np.nan),
+        "speedup": speedup,
+        "ideal_speedup": ideal,
+        "realised": speedup / ideal,
+        "rows_trained": mean.get("rows_trained", np.nan),
+        "peak_memory_mib": mean.get("peak_memory", np.nan) / MEBI,
+        "ranked": bool(ours.ranked.all()) if len(ours) else False,
+        "trouble": ", ".join(f"{count} {status}" for status, count in failed.items()),
+    }
+
+
+def _ratio(base: pd.DataFrame, mine: pd.DataFrame, column: str) -> float:
+    """Return the geometric mean of reference / strategy over the seeds they share."""
+    if mine.empty:
+        return np.nan
+    return float(np.exp(np.log(base[column] / mine[column]).mean()))
+
+
+def paired_interval(
+    ours: pd.Series | None, theirs: pd.Series | None, confidence: float = 0.95
+) -> tuple[float, float, float]:
+    """Return the mean paired difference and its t interval, which one pair does not have."""
+    if ours is None or theirs is None or not len(ours):
+        return np.nan, np.nan, np.nan
+    difference = ours - theirs
+    mean, n = float(difference.mean()), len(difference)
+    if n < 2:
+        return mean, np.nan, np.nan
+    half = float(stats.t.ppf((1 + confidence) / 2, n - 1) * difference.std() / np.sqrt(n))
+    return mean, mean - half, mean + half
+
+
+def _published(suite: dict[str, Any], task: str, strategy: str) -> dict[str, Any]:
+    for line in suite["published"]:
+        if line["strategy"] == strategy and line["task"] in (None, task):
+            return {f"published_{key}": line[key] for key in ("accuracy", "speedup", "source")}
+    return {}
+
+
+def write_tables(folder: Path) -> pd.DataFrame:
+    """Write leaderboard.csv and runs.csv; return the leaderboard."""
+    table = leaderboard(folder)
+    write_csv(folder / "leaderboard.csv", table)
+    write_csv(folder / "runs.csv", runs_table(folder))
+    return table

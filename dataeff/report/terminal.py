@@ -1,0 +1,114 @@
+"""The leaderboard as people read it: a terminal table, plain text when piped, Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+from rich.table import Table
+
+Row = dict[str, Any]
+
+
+def _number(value: float, spec: str) -> str:
+    return "-" if value is None or math.isnan(value) else format(value, spec)
+
+
+def _accuracy(row: Row) -> str:
+    spread = "" if math.isnan(row["accuracy_std"]) else f" ±{row['accuracy_std']:.2f}"
+    return _number(row["accuracy"], ".2f") + spread
+
+
+def _difference(row: Row) -> str:
+    if math.isnan(row["difference_low"]):
+        return _number(row["difference"], "+.2f")
+    return f"{row['difference']:+.2f} ({row['difference_low']:+.2f}..{row['difference_high']:+.2f})"
+
+
+def _speedup(row: Row) -> str:
+    mark = "" if row["ranked"] or math.isnan(row["speedup"]) else " (not ranked)"
+    return _number(row["speedup"], ".2f") + "x" + mark
+
+
+COLUMNS: dict[str, Callable[[Row], str]] = {
+    "strategy": lambda row: row["strategy"],
+    "n": lambda row: str(row["n"]),
+    "accuracy %": _accuracy,
+    "vs reference (95%)": _difference,
+    "F1 %": lambda row: _number(row["macro_f1"], ".2f"),
+    "prep s": lambda row: _number(row["prepare_seconds"], ".2f"),
+    "train s": lambda row: _number(row["train_seconds"], ".2f"),
+    "speed-up": _speedup,
+    "ideal": lambda row: _number(row["ideal_speedup"], ".2f") + "x",
+    "real/ideal": lambda row: _number(row["realised"], ".2f"),
+    "rows": lambda row: _number(row["rows_trained"], ",.0f"),
+    "peak MiB": lambda row: _number(row["peak_memory_mib"], ".0f"),
+}
+
+
+def cells(group: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
+    """Return header and lines of one table, as text."""
+    columns = dict(COLUMNS)
+    if "published_accuracy" in group and group["published_accuracy"].notna().any():
+        columns["paper %"] = lambda row: _number(row["published_accuracy"], ".2f")
+    if "published_speedup" in group and group["published_speedup"].notna().any():
+        columns["paper speed-up"] = lambda row: _number(row["published_speedup"], ".2f") + "x"
+    if group["trouble"].any():
+        columns["trouble"] = lambda row: row["trouble"]
+    rows = group.to_dict("records")
+    return list(columns), [[show(row) for show in columns.values()] for row in rows]
+
+
+def groups(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Split a leaderboard into tables that may be compared, each with its title."""
+    parts = table.groupby(["task", "conditions"], sort=False)
+    return [(f"{task} (conditions {conditions})", part) for (task, conditions), part in parts]
+
+
+def rich_tables(table: pd.DataFrame) -> list[Table]:
+    """Return one terminal table per task and conditions."""
+    tables = []
+    for title, part in groups(table):
+        header, lines = cells(part)
+        shown = Table(title=title, title_justify="left", header_style="bold")
+        for name in header:
+            shown.add_column(name, justify="left" if name == "strategy" else "right", no_wrap=True)
+        for line in lines:
+            shown.add_row(*[text.replace("[", r"\[") for text in line])
+        tables.append(shown)
+    return tables
+
+
+def plain_text(table: pd.DataFrame) -> str:
+    """Return aligned plain text, for pipes and files."""
+    blocks = []
+    for title, part in groups(table):
+        header, lines = cells(part)
+        widths = [max(len(line[i]) for line in [header, *lines]) for i in range(len(header))]
+        aligned = [
+            "  ".join(
+                text.ljust(width) if i == 0 else text.rjust(width)
+                for i, (text, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in [header, *lines]
+        ]
+        blocks.append("\n".join([title, *aligned]))
+    return "\n\n".join(blocks)
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """Return Markdown tables."""
+    blocks = []
+    for title, part in groups(table):
+        header, lines = cells(part)
+        rule = ["---", *["---:"] * (len(header) - 1)]
+        text = ["| " + " | ".join(line) + " |" for line in [header, rule, *lines]]
+        blocks.append("\n".join([f"**{title}**", "", *text]))
+    return "\n\n".join(blocks)
+
+
+def width(table: pd.DataFrame) -> int:
+    """Return the columns that the widest terminal table needs."""
+    return max(len(line) for line in plain_text(table).splitlines()) + 3 * len(COLUMNS) + 1

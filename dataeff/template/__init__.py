@@ -1,0 +1,1 @@
+"""What `dataeff plugins new` writes."""

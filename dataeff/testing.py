@@ -1,0 +1,340 @@
+"""The conformance kit: what every strategy must hold, for our tests and for plugin authors.
+
+from dataeff.testing import check_strategy
+
+def test_conforms():
+    check_strategy(MyIdea)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from dataeff.data import Dataset, load_dataset
+from dataeff.errors import DataeffError, StrategyConflict
+from dataeff.hookspecs import hookimpl
+from dataeff.plugins import (
+    Installed,
+    Strategy,
+    canonical,
+    check_conflicts,
+    compose,
+    hook_kind,
+    load_plugins,
+)
+from dataeff.registry import Entry
+from dataeff.training.batch import Batch
+from dataeff.training.cell import Result, make_run, train_on
+from dataeff.training.evaluate import evaluate
+from dataeff.training.loop import plan_epoch, train, train_plan
+from dataeff.training.optimizing import build_optimizer
+from dataeff.training.rng import Streams, global_state
+from dataeff.training.run import Run
+from dataeff.training.task import Task
+
+TASK = Task(
+    dataset="synthetic[samples=90,test_samples=20,classes=4,size=8,difficulty=0.3]",
+    model="tiny",
+    epochs=4,
+    batch_size=16,
+    lr=0.05,
+)
+_CPU = torch.device("cpu")
+
+
+class NotConforming(DataeffError):
+    """A strategy breaks a rule of the harness; the message says which and why."""
+
+
+def check_strategy(strategy: str | type, installed: Installed | None = None) -> list[str]:
+    """Check one strategy (a class, or `name[key=value]`); return the rules it was held to."""
+    kit = _Kit(strategy, installed=installed)
+    checks = (
+        kit.parameters_round_trip,
+        kit.trains_to_finite_numbers,
+        kit.same_seed_same_numbers,
+        kit.dataset_and_global_random_state_untouched,
+        kit.order_stream_untouched,
+        kit.stop_and_resume_gives_the_same_numbers,
+        kit.hot_loop_reads_nothing_back,
+        kit.saves_what_it_claims,
+    )
+    return [kit.hold(check) for check in checks]
+
+
+def check_pair(
+    first: str | type, second: str | type, installed: Installed | None = None
+) -> list[str]:
+    """Check two strategies together: they train, both effects show, or they conflict cleanly."""
+    try:
+        kit = _Kit(first, second, installed=installed)
+    except StrategyConflict as conflict:
+        return [f"conflict is clean: {conflict}"]
+    checks = (
+        kit.trains_to_finite_numbers,
+        kit.stop_and_resume_gives_the_same_numbers,
+        kit.both_savings_show,
+        kit.listed_order_matters_only_where_hooks_are_shared,
+    )
+    return [kit.hold(check) for check in checks]
+
+
+def train_tiny(
+    *strategies: Any, installed: Installed | None = None, seed: int = 0, **options: Any
+) -> Result:
+    """Train the kit's little task with strategy objects or texts, in tens of milliseconds."""
+    installed = installed or load_plugins()
+    active: list[Strategy] = []
+    for strategy in strategies:
+        if isinstance(strategy, str):
+            active += compose(strategy, installed)
+        else:
+            kind = type(strategy)
+            active.append(Strategy(Entry("strategy", _snake(kind), kind, "test"), {}, strategy))
+    check_conflicts(active)
+    return _train(active, installed, _load(installed), seed, **options)
+
+
+def _snake(kind: type) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
+
+
+def _load(installed: Installed) -> Dataset:
+    return load_dataset(TASK.dataset, installed.datasets, root=None, device=_CPU)
+
+
+def _train(
+    strategies: list[Strategy], installed: Installed, data: Dataset, seed: int = 0, **options: Any
+) -> Result:
+    return train_on(data, TASK, strategies, seed, installed=installed, device=_CPU, **options)
+
+
+def weights(result: Result) -> torch.Tensor:
+    """Return all weights and statistics of the trained network as one vector."""
+    return torch.cat([value.flatten().double() for value in result.run.model.state_dict().values()])
+
+
+class _Kit:
+    """The checks, over one strategy or a composition of two."""
+
+    def __init__(self, *strategies: str | type, installed: Installed | None = None) -> None:
+        self.installed = installed or load_plugins()
+        self.names = [self._name(strategy) for strategy in strategies]
+        self.text = "+".join(self.names)
+        self.strategies = compose(self.text, self.installed)
+        self.data = _load(self.installed)
+        self.first = None
+
+    def _name(self, strategy: str | type) -> str:
+        if isinstance(strategy, str):
+            return strategy
+        name = _snake(strategy)
+        if name not in self.installed.strategies:
+            self.installed.strategies.register(name, strategy, source=strategy.__module__)
+        return name
+
+    def hold(self, check: Callable[[], None]) -> str:
+        """Run one check; an assertion becomes one sentence that names strategy and rule."""
+        rule = check.__name__.replace("_", " ")
+        try:
+            check()
+        except AssertionError as broken:
+            raise NotConforming(f"{self.text} breaks the rule '{rule}': {broken}") from broken
+        return rule
+
+    def again(self) -> list[Strategy]:
+        return [strategy.again() for strategy in self.strategies]
+
+    def train(self, strategies: list[Strategy] | None = None, **options: Any) -> Result:
+        return _train(strategies or self.again(), self.installed, self.data, **options)
+
+    def result(self) -> Result:
+        """Return the first training of the kit, shared by the checks that only read it."""
+        if self.first is None:
+            self.first = self.train()
+        return self.first
+
+    # The rules --------------------------------------------------------------------------------
+
+    def parameters_round_trip(self) -> None:
+        label = canonical(self.strategies)
+        again = compose(label, self.installed)
+        assert canonical(again) == label, f"{label} reads back as {canonical(again)}"
+        assert [s.values for s in again] == [s.values for s in self.strategies], (
+            f"the parameters of {label} do not survive printing and reading"
+        )
+
+    def trains_to_finite_numbers(self) -> None:
+        record = self.result().record
+        assert record["status"] == "finished", record["error"]
+        assert record["rows"]["trained"] > 0, "no row was trained"
+        assert torch.isfinite(weights(self.result())).all(), "a weight is not finite"
+
+    def same_seed_same_numbers(self) -> None:
+        assert torch.equal(weights(self.train()), weights(self.result())), (
+            "two runs of one seed differ: draw only from run.rng(name)"
+        )
+
+    def dataset_and_global_random_state_untouched(self) -> None:
+        before = [split.clone() for split in self._tensors()]
+        watcher = _Watcher()
+        entry = Entry("strategy", "watcher", _Watcher, "kit")
+        self.train([*self.again(), Strategy(entry, {}, watcher)])
+        for old, new in zip(before, self._tensors(), strict=True):
+            assert torch.equal(old, new), "the dataset was changed in place"
+        first, *rest = watcher.states
+        for state in rest:
+            assert _same(first, state), "global random state was used: draw only from run.rng(name)"
+
+    def _tensors(self) -> list[torch.Tensor]:
+        parts = [vars(split).values() for split in (self.data.train, self.data.test)]
+        return [value for part in parts for value in part if isinstance(value, torch.Tensor)]
+
+    def order_stream_untouched(self) -> None:
+        run = self.result().run
+        expected = Streams(run.seed)("order")
+        for _ in range(run.epoch):
+            torch.randperm(len(run.labels), generator=expected)
+        assert torch.equal(run.rng("order").get_state(), expected.get_state()), (
+            'the "order" stream belongs to the harness: draw from a stream of your own name'
+        )
+
+    def stop_and_resume_gives_the_same_numbers(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            with contextlib.suppress(_Stopped):
+                self.train(folder=folder, on_epoch=_stop_in_second_epoch)
+            resumed = self.train(folder=folder)
+        whole = self.result()
+        assert torch.equal(weights(resumed), weights(whole)), (
+            "a run that was stopped and resumed ends with other weights: keep all state in "
+            "attributes, or write state_dict and load_state_dict"
+        )
+        assert resumed.record["rows"] == whole.record["rows"], "a resumed run counts other rows"
+
+    def hot_loop_reads_nothing_back(self) -> None:
+        if any(getattr(s.plugin, "reads_back", False) for s in self.strategies):
+            return
+        data = _load(self.installed)
+        run = make_run(data, TASK, self.again(), 0, self.installed, _CPU)
+        with contextlib.suppress(_Stopped):
+            train(run, _stop_before_last)
+        run.next_epoch()
+        plan = plan_epoch(run)
+        _move_to_meta(run)
+        try:
+            train_plan(run, plan)
+        except (RuntimeError, NotImplementedError) as error:
+            raise AssertionError(
+                f"on a device without data it fails ({error}): something reads a tensor back or "
+                "names a device; once per epoch is fine, once per batch is not"
+            ) from error
+
+    def saves_what_it_claims(self) -> None:
+        plain = _train([], self.installed, self.data).record["rows"]
+        ours = self.result().record["rows"]
+        for strategy in self.strategies:
+            claim = getattr(strategy.plugin, "saves", None)
+            if claim:
+                kind = _SAVES[claim]
+                assert ours[kind] < plain[kind], (
+                    f"it claims to save {claim}, but has {ours[kind]} rows {kind}; without it "
+                    f"there are {plain[kind]}"
+                )
+
+    def both_savings_show(self) -> None:
+        claims = {getattr(strategy.plugin, "saves", None) for strategy in self.strategies}
+        if claims != {"rows"}:
+            return
+        pair = self.result().record["rows"]["trained"]
+        for name in self.names:
+            alone = self.train(compose(name, self.installed)).record["rows"]["trained"]
+            assert pair < alone, f"together they train {pair} rows, {name} alone {alone}"
+
+    def listed_order_matters_only_where_hooks_are_shared(self) -> None:
+        first, second = (set(strategy.hooks()) for strategy in self.strategies)
+        if any(hook_kind(hook) in ("chain", "own") for hook in first & second):
+            return
+        swapped = self.train(self.again()[::-1])
+        assert torch.equal(weights(swapped), weights(self.result())), (
+            "they share no chain or own hook, yet the order in which they are written matters"
+        )
+
+
+_SAVES = {"rows": "trained", "forward": "forwarded", "loading": "loaded"}
+
+
+class _Stopped(Exception):
+    """Ends a run as a kill would, between two epochs."""
+
+
+def _stop_in_second_epoch(epoch: int, epochs: float, record: Any) -> None:
+    if epoch == 2:
+        raise _Stopped
+
+
+def _stop_before_last(run: Run) -> dict[str, float]:
+    if run.epoch == math.ceil(run.epochs) - 2:
+        raise _Stopped
+    return evaluate(run.model, run.train, run.split("validation"), TASK.batch_size)
+
+
+class _Watcher:
+    """Notes the global random state at the borders of epochs; the tiny network draws nothing."""
+
+    def __init__(self) -> None:
+        self.states: list[Any] = []
+
+    @hookimpl
+    def on_epoch_start(self, run):
+        self.states.append(global_state(run.device))
+
+    @hookimpl
+    def on_epoch_end(self, run):
+        self.states.append(global_state(run.device))
+
+    def state_dict(self) -> dict:
+        return {}
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, dict):
+        return all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, tuple) and any(isinstance(item, torch.Tensor) for item in a):
+        return all(_same(x, y) for x, y in zip(a, b, strict=True))
+    return a == b
+
+
+def _move_to_meta(run: Run) -> None:
+    """Move a run's state to the device that has shapes but no data, so that reading back fails."""
+    meta = torch.device("meta")
+    run.device = run.meter.device = meta
+    run.train = run.train.to(meta)
+    run.labels = run.train.labels
+    run.model.to(meta)
+    run.optimizer = build_optimizer(run.task, run.model)
+    for holder in (run.ledger, *(strategy.plugin for strategy in run.strategies)):
+        vars(holder).update(_to_meta(vars(holder)))
+
+
+def _to_meta(value: Any) -> Any:
+    if isinstance(value, torch.Tensor | nn.Module):
+        return value.to("meta")
+    if isinstance(value, Batch):
+        vars(value).update(_to_meta(vars(value)))
+    if isinstance(value, dict):
+        return {key: _to_meta(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_to_meta(item) for item in value)
+    return value

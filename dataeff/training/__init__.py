@@ -1,0 +1,1 @@
+"""The trainer: one loop, its hooks, and everything it measures."""

@@ -1,0 +1,225 @@
+"""A cell: task x strategy x seed, trained and measured. A pure function of the three."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dataeff.data import Dataset, load_dataset
+from dataeff.errors import DataeffError, Diverged
+from dataeff.models import build_model
+from dataeff.plugins import Installed, Strategy, blame, canonical, compose
+from dataeff.training.evaluate import evaluate
+from dataeff.training.loop import train
+from dataeff.training.meter import peak_memory, reset_peak_memory
+from dataeff.training.rng import derive
+from dataeff.training.run import Run
+from dataeff.training.task import Task
+
+OnEpoch = Callable[[int, float, Mapping[str, Any]], None]
+
+
+@dataclass(eq=False)
+class Result:
+    """What a cell leaves behind: one record, one line per epoch, one line per sample."""
+
+    record: dict[str, Any]
+    epochs: list[dict[str, Any]]
+    samples: dict[str, Tensor]
+    run: Run
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """Return the named device; 'auto' takes the accelerator where there is one."""
+    if name == "auto":
+        if torch.accelerator.is_available():
+            return torch.accelerator.current_accelerator()
+        return torch.device("cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise DataeffError(
+            f"Device {name!r} cannot be used here; try --device cpu or auto."
+        ) from None
+    return device
+
+
+def train_cell(
+    task: Task,
+    strategy: str,
+    seed: int,
+    *,
+    installed: Installed,
+    device: str = "auto",
+    data_root: Path | None = None,
+    folder: Path | None = None,
+    on_epoch: OnEpoch = lambda epoch, epochs, record: None,
+) -> Result:
+    """Train one cell, from its start or from the checkpoint in its folder."""
+    where = pick_device(device)
+    data = load_dataset(
+        task.dataset, installed.datasets, root=data_root, device=where, workers=task.workers
+    )
+    strategies = compose(strategy, installed)
+    return train_on(
+        data,
+        task,
+        strategies,
+        seed,
+        installed=installed,
+        device=where,
+        folder=folder,
+        on_epoch=on_epoch,
+    )
+
+
+def train_on(
+    data: Dataset,
+    task: Task,
+    strategies: list[Strategy],
+    seed: int,
+    *,
+    installed: Installed,
+    device: torch.device,
+    folder: Path | None = None,
+    on_epoch: OnEpoch = lambda epoch, epochs, record: None,
+) -> Result:
+    """Train on data that is already loaded."""
+    test = torch.arange(len(data.test))
+
+    def measure(run: Run) -> dict[str, float]:
+        with run.meter.clock("evaluate"):
+            figures = {
+                "validation": evaluate(
+                    run.model, data.train, run.split("validation"), task.batch_size
+                ),
+                "test": evaluate(run.model, data.test, test, task.batch_size),
+            }
+        run.history.append(_epoch_record(run, figures))
+        on_epoch(run.epoch + 1, run.epochs, run.history[-1])
+        if not math.isfinite(figures["test"]["loss"]):
+            raise Diverged(
+                f"The test loss after epoch {run.epoch} is not finite: lower the learning rate."
+            )
+        return figures["validation"]
+
+    status, error = "finished", ""
+    with torch.random.fork_rng(), _deterministic(task.deterministic):
+        try:
+            run = make_run(data, task, strategies, seed, installed, device, folder)
+            run.warm_up()
+            torch.manual_seed(derive(seed, "global"))
+            reset_peak_memory(device)
+            run.resume()
+            train(run, measure)
+        except Diverged as diverged:
+            status, error = "diverged", str(diverged)
+        except Exception as failure:
+            raise blame(strategies, failure) from failure.__cause__
+        record = _record(run, status, error)
+    return Result(record, run.history, _samples(run), run)
+
+
+def make_run(
+    data: Dataset,
+    task: Task,
+    strategies: list[Strategy],
+    seed: int,
+    installed: Installed,
+    device: torch.device,
+    folder: Path | None = None,
+) -> Run:
+    """Set a run up; of the dataset it is given the training split only."""
+
+    def build() -> nn.Module:
+        return build_model(task.model, installed.models, classes=data.classes, shape=data.shape)
+
+    return Run(
+        task, strategies, train=data.train, build=build, seed=seed, device=device, folder=folder
+    )
+
+
+def _epoch_record(run: Run, figures: dict[str, dict[str, float]]) -> dict[str, Any]:
+    flat = {
+        f"{split}_{key}": value for split, line in figures.items() for key, value in line.items()
+    }
+    return {
+        "epoch": run.epoch,
+        "progress": run.progress,
+        "lr": run.optimizer.param_groups[0]["lr"],
+        "train_loss": run.train_loss,
+        **flat,
+        "prepare_seconds": run.meter.wall["prepare"],
+        "train_seconds": run.meter.wall["train"],
+        "rows_trained": run.meter.rows["trained"],
+        "steps": run.meter.steps,
+    }
+
+
+def _record(run: Run, status: str, error: str) -> dict[str, Any]:
+    meter = run.meter
+    last = run.history[-1] if run.history else {}
+    columns: dict[str, Any] = {}
+    for part in run.hook.report(run=run):
+        if clash := columns.keys() & part.keys():
+            raise DataeffError(
+                f"Two strategies report the column {sorted(clash)[0]!r}; rename one."
+            )
+        columns |= part
+    return {
+        "status": status,
+        "error": error,
+        "strategy": canonical(run.strategies),
+        "parameters": {s.entry.name: s.values for s in run.strategies},
+        "task": run.task.model_dump(mode="json"),
+        "task_id": run.task.id,
+        "seed": run.seed,
+        "epochs": run.epoch,
+        "metrics": {
+            key: value for key, value in last.items() if key.startswith(("test_", "validation_"))
+        },
+        "train_loss": run.train_loss,
+        "clocks": dict(meter.wall),
+        "process_clocks": dict(meter.process),
+        "phases": dict(meter.seconds),
+        "rows": dict(meter.rows),
+        "steps": meter.steps,
+        "flops": meter.flops,
+        "peak_memory": peak_memory(run.device),
+        "ranked": not any(clock.startswith("off_") for clock in meter.wall),
+        "columns": columns,
+    }
+
+
+def _samples(run: Run) -> dict[str, Tensor]:
+    tables = {name: table.cpu() for name, table in run.ledger.tables().items()}
+    return {
+        "sample": torch.arange(len(run.labels)),
+        "label": run.labels.cpu(),
+        "trainable": run.trainable,
+        **tables,
+    }
+
+
+@contextmanager
+def _deterministic(wanted: bool) -> Iterator[None]:
+    if not wanted:
+        yield
+        return
+    before = torch.are_deterministic_algorithms_enabled()
+    # cuBLAS reads this once, when its first handle is made.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)

@@ -1,0 +1,138 @@
+"""Checkpoints: a run between two epochs as plain data, so that it goes on to the same numbers.
+
+Only tensors, numbers, texts and containers are written, and read back with `weights_only`.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dataeff.errors import StrategyError
+from dataeff.training.batch import Batch
+from dataeff.training.rng import global_state, set_global_state
+
+if TYPE_CHECKING:
+    from dataeff.training.run import Run
+
+_PLAIN = (bool, int, float, str, type(None))
+_COUNTERS = ("epoch", "epochs", "prepared", "stopped", "model_version", "train_loss")
+
+
+def save(run: Run, path: Path) -> None:
+    """Write the run's state by write-then-rename."""
+    state = {
+        "strategies": [strategy_state(strategy.plugin) for strategy in run.strategies],
+        "model": run.model.state_dict(),
+        "optimizer": run.optimizer.state_dict(),
+        "ledger": run.ledger.state_dict(),
+        "meter": run.meter.state_dict(),
+        "streams": run.rng.state_dict(),
+        "global": global_state(run.device),
+        "counters": {name: getattr(run, name) for name in _COUNTERS},
+        "history": run.history,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    torch.save(state, partial)
+    os.replace(partial, path)
+
+
+def load(run: Run, path: Path) -> None:
+    """Bring a run that was just set up to the state of a checkpoint."""
+    state = torch.load(path, map_location=run.device, weights_only=True)
+    for strategy, saved in zip(run.strategies, state["strategies"], strict=True):
+        load_strategy_state(strategy.plugin, saved)
+    run.model.load_state_dict(state["model"])
+    run.optimizer.load_state_dict(state["optimizer"])
+    run.ledger.load_state_dict(state["ledger"])
+    run.meter.load_state_dict(state["meter"])
+    run.rng.load_state_dict(to_cpu(state["streams"]))
+    set_global_state(to_cpu(state["global"]), run.device)
+    for name, value in state["counters"].items():
+        setattr(run, name, value)
+    run.history = state["history"]
+
+
+def strategy_state(plugin: Any) -> Any:
+    """Return a strategy's state: its own `state_dict`, or `vars(self)` as plain data."""
+    if hasattr(plugin, "state_dict"):
+        return plugin.state_dict()
+    name = type(plugin).__name__
+    return {key: _plain(value, f"{name}.{key}") for key, value in vars(plugin).items()}
+
+
+def load_strategy_state(plugin: Any, state: Any) -> None:
+    """Give a strategy that was just set up its state back."""
+    if hasattr(plugin, "load_state_dict"):
+        plugin.load_state_dict(state)
+        return
+    for key, value in state.items():
+        now = vars(plugin).get(key)
+        setattr(plugin, key, _revive(value, now, f"{type(plugin).__name__}.{key}"))
+
+
+def _plain(value: Any, where: str) -> Any:
+    """Turn a value into data; containers that JSON does not know carry their kind."""
+    if isinstance(value, (*_PLAIN, torch.Tensor)):
+        return value
+    if isinstance(value, dict):
+        return {key: _plain(item, f"{where}[{key!r}]") for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item, where) for item in value]
+    if isinstance(value, Batch):
+        return ("batch", _plain(vars(value), where))
+    if isinstance(value, tuple | set | frozenset | collections.deque):
+        items = [_plain(item, where) for item in value]
+        return (type(value).__name__, items, getattr(value, "maxlen", None))
+    if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
+        return ("state_dict", value.state_dict())
+    raise StrategyError(
+        f"{where} is a {type(value).__name__}, which a checkpoint cannot hold: keep tensors, "
+        "numbers, containers and objects with state_dict, or write the strategy's own state_dict "
+        "and load_state_dict."
+    )
+
+
+_CONTAINERS = {"tuple": tuple, "set": set, "frozenset": frozenset}
+
+
+def _revive(data: Any, now: Any, where: str) -> Any:
+    """Turn data back into the value it was; `now` is what `setup` put in its place."""
+    if isinstance(data, dict):
+        known = now if isinstance(now, dict) else {}
+        return {key: _revive(item, known.get(key), where) for key, item in data.items()}
+    if isinstance(data, list):
+        known = now if isinstance(now, list) and len(now) == len(data) else [None] * len(data)
+        return [_revive(item, old, where) for item, old in zip(data, known, strict=True)]
+    if not isinstance(data, tuple):
+        return data
+    kind, content, *rest = data
+    if kind == "batch":
+        batch = Batch.__new__(Batch)
+        vars(batch).update(_revive(content, None, where))
+        return batch
+    if kind == "state_dict":
+        if now is None:
+            raise StrategyError(
+                f"{where} is missing after setup: create it in setup, so that resume can fill it."
+            )
+        now.load_state_dict(content)
+        return now
+    items = [_revive(item, None, where) for item in content]
+    return collections.deque(items, *rest) if kind == "deque" else _CONTAINERS[kind](items)
+
+
+def to_cpu(value: Any) -> Any:
+    """Return the data with every tensor on the CPU: generators live there on any device."""
+    if isinstance(value, torch.Tensor):
+        return value.cpu()
+    if isinstance(value, dict):
+        return {key: to_cpu(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(to_cpu(item) for item in value)
+    return value

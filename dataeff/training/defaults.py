@@ -1,0 +1,62 @@
+"""What the loop does where no strategy owns a hook: plain training."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from dataeff.hookspecs import hookimpl
+from dataeff.training.batch import Batch
+from dataeff.training.plan import Plan
+
+
+class DefaultLoop:
+    """The owner of every own-hook that no strategy owns."""
+
+    @hookimpl
+    def plan_epoch(self, run, kept):
+        # Permute all, then drop: pruning leaves the order of the rest as it was.
+        order = torch.randperm(len(kept), generator=run.rng("order"))
+        return Plan.cut(order[kept[order]], run.task.batch_size)
+
+    @hookimpl
+    def load(self, run, rows):
+        return Batch(next(run.stream), rows.idx, run.labels[rows.idx], rows.row, rows.R)
+
+    @hookimpl
+    def forward(self, run, batch):
+        logits = run.network(batch.x).float()
+        return logits if len(logits) == batch.S else logits[batch.row]
+
+    @hookimpl
+    def network(self, run, x, between):
+        return run.module(x, between)
+
+    @hookimpl
+    def sample_losses(self, batch, logits):
+        return F.cross_entropy(logits, batch.y, reduction="none")
+
+    @hookimpl
+    def reduce_loss(self, run, batch, logits, losses):
+        smoothing = run.task.label_smoothing
+        if smoothing:
+            uniform = logits.logsumexp(1) - logits.mean(1)
+            losses = (1 - smoothing) * losses + smoothing * uniform
+        return (batch.weight * losses).sum(), batch.R
+
+    @hookimpl
+    def backward(self, run, loss):
+        numerator, denominator = loss
+        numerator.backward()
+        run.denominator = run.denominator + denominator
+
+    @hookimpl
+    def finish_gradients(self, run):
+        parameters = [p for p in run.model.parameters() if p.grad is not None]
+        torch._foreach_div_([p.grad for p in parameters], run.denominator)
+        if run.task.clip:
+            torch.nn.utils.clip_grad_norm_(parameters, run.task.clip)
+
+    @hookimpl
+    def optimizer_step(self, run):
+        run.optimizer.step()

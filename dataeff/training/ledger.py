@@ -1,0 +1,53 @@
+"""The ledger: what training has seen of each sample, as device tensors of length N."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from dataeff.training.batch import Batch
+
+
+class Ledger:
+    """Per-sample tables, written by the harness with scatters and never read back in the loop."""
+
+    def __init__(self, n: int, device: torch.device) -> None:
+        self.last_loss = torch.full((n,), torch.nan, device=device)
+        self.previous_loss = torch.full((n,), torch.nan, device=device)
+        self.last_correct = torch.zeros(n, dtype=torch.bool, device=device)
+        self.last_mixed = torch.zeros(n, dtype=torch.bool, device=device)
+        self.times_trained = torch.zeros(n, dtype=torch.int32, device=device)
+        self.epoch_loss = torch.zeros((), device=device)
+        self.epoch_samples = 0
+
+    def record(self, batch: Batch, logits: Tensor, losses: Tensor) -> None:
+        """Write down the losses of a training forward, before the weights change."""
+        idx = batch.idx
+        self.previous_loss[idx] = self.last_loss[idx]
+        self.last_loss[idx] = losses
+        self.last_correct[idx] = logits.argmax(1) == batch.y
+        self.last_mixed[idx] = batch.mixed
+        self.times_trained.index_add_(0, idx, torch.ones_like(idx, dtype=torch.int32))
+        self.epoch_loss += losses.sum()
+        self.epoch_samples += batch.S
+
+    def close_epoch(self) -> float:
+        """Return the mean training loss of the epoch: the one read-back, once per epoch."""
+        mean = float(self.epoch_loss) / max(1, self.epoch_samples)
+        self.epoch_loss.zero_()
+        self.epoch_samples = 0
+        return mean
+
+    def tables(self) -> dict[str, Tensor]:
+        """Return the per-sample columns by name."""
+        names = ("last_loss", "previous_loss", "last_correct", "last_mixed", "times_trained")
+        return {name: getattr(self, name) for name in names}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the tables, between epochs."""
+        return self.tables()
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take the tables back."""
+        for name, table in self.tables().items():
+            table.copy_(state[name])

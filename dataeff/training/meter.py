@@ -1,0 +1,177 @@
+"""The meter: clocks, seconds per phase, counts of rows, and the work they stand for."""
+
+from __future__ import annotations
+
+import copy
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+PHASES = ("plan", "load", "score", "select", "transform", "forward", "backward", "step", "other")
+ROWS = ("loaded", "scored", "forwarded", "trained")
+# Forward 1, backward 2: what a row costs, in forward passes.
+_COST = {"scored": 1, "forwarded": 1, "trained": 2}
+
+
+class Meter:
+    """Measures a run from outside; strategies never report their own cost.
+
+    Clocks nest exclusively: while an inner one runs, the outer one stands still. The device is
+    synchronised at their borders only. Phases split the train clock: they are stamped on the
+    device's own timeline and added up when that clock stops.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.wall: Counter[str] = Counter()
+        self.process: Counter[str] = Counter()
+        self.seconds: Counter[str] = Counter()
+        self.rows: Counter[str] = Counter()
+        self.work: Counter[str] = Counter()
+        self.steps = 0
+        self._flops: dict[str, int] = {}
+        self._running: list[str] = []
+        self._since = (0.0, 0.0)
+        self._phase = "other"
+        self._spans: list[tuple[str, Any]] = []
+
+    # Clocks -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def clock(self, name: str) -> Iterator[None]:
+        """Charge what happens inside to this clock."""
+        self._charge()
+        self._running.append(name)
+        try:
+            with self.during("other"):
+                yield
+        finally:
+            self._charge()
+            self._running.pop()
+
+    def _charge(self) -> None:
+        if self.device.type not in ("cpu", "meta"):
+            torch.accelerator.synchronize(self.device)
+        now = (time.perf_counter(), time.process_time())
+        if self._running:
+            self.wall[self._running[-1]] += now[0] - self._since[0]
+            self.process[self._running[-1]] += now[1] - self._since[1]
+        self._close_spans(kept=self._running[-1:] == ["train"])
+        self._since = now
+
+    # Phases -----------------------------------------------------------------------------------
+
+    def phase(self, name: str) -> None:
+        """Say what begins now; whatever went on before has ended."""
+        self._phase = name
+        self._spans.append((name, self._stamp()))
+
+    @contextmanager
+    def during(self, name: str) -> Iterator[None]:
+        """Interrupt the current phase by another."""
+        outer = self._phase
+        self.phase(name)
+        try:
+            yield
+        finally:
+            self.phase(outer)
+
+    def _stamp(self) -> Any:
+        if self.device.type in ("cpu", "meta"):
+            return time.perf_counter()
+        event = torch.Event(self.device, enable_timing=True)
+        event.record()
+        return event
+
+    def _close_spans(self, kept: bool) -> None:
+        end = (self._phase, self._stamp())
+        if kept:
+            for (name, start), (_, stop) in pairwise([*self._spans, end]):
+                on_host = isinstance(start, float)
+                self.seconds[name] += stop - start if on_host else start.elapsed_time(stop) / 1000
+        self._spans = [end]
+
+    # Counts -----------------------------------------------------------------------------------
+
+    def count(self, kind: str, rows: int, shape: torch.Size, version: int, factor: float) -> None:
+        """Count rows of an input shape that the network of this version saw."""
+        self.rows[kind] += rows
+        self.work[f"{version}/{'x'.join(map(str, shape))}"] += _COST[kind] * rows * factor
+
+    def close_work(self, model: torch.nn.Module, version: int) -> None:
+        """Count the FLOPs per row of input shapes not seen before; call it off the clock."""
+        for key in self.work:
+            of, shape = key.split("/")
+            if key not in self._flops and int(of) == version:
+                self._flops[key] = flops_per_row(model, [int(side) for side in shape.split("x")])
+
+    @property
+    def flops(self) -> float:
+        """Return the work done, in forward FLOPs."""
+        return sum(rows * self._flops[key] for key, rows in self.work.items())
+
+    def absorb(self, child: Meter) -> None:
+        """Take over the cost of a nested run, onto the prepare clock."""
+        for mine, theirs in ((self.wall, child.wall), (self.process, child.process)):
+            mine["prepare"] += theirs["prepare"] + theirs["train"]
+        self.rows.update(child.rows)
+        for key, rows in child.work.items():
+            # A child's network may differ from ours at the same version number.
+            self.work[f"-1/{key.split('/')[1]}"] += rows * child._flops[key]
+            self._flops[f"-1/{key.split('/')[1]}"] = 1
+        self.steps += child.steps
+
+    # State ------------------------------------------------------------------------------------
+
+    _STATE = ("wall", "process", "seconds", "rows", "work", "_flops")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return every figure measured so far."""
+        return {name: dict(getattr(self, name)) for name in self._STATE} | {"steps": self.steps}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from earlier figures."""
+        for name in self._STATE:
+            getattr(self, name).update(state[name])
+        self.steps = state["steps"]
+
+
+def flops_per_row(model: torch.nn.Module, shape: list[int]) -> int:
+    """Count the FLOPs of one forward row on a copy that holds no data."""
+    ghost = copy.deepcopy(model).to("meta").eval()
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        ghost(torch.empty(1, *shape, device="meta"))
+    return counter.get_total_flops()
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Start a new high-water mark, where the system allows it."""
+    if device.type == "cpu":
+        try:
+            Path("/proc/self/clear_refs").write_text("5")
+        except OSError:
+            return
+    elif device.type != "meta":
+        torch.get_device_module(device).reset_peak_memory_stats(device)
+
+
+def peak_memory(device: torch.device) -> int:
+    """Return the peak memory in bytes: of the device, or of this process on a CPU."""
+    if device.type not in ("cpu", "meta"):
+        return torch.get_device_module(device).max_memory_allocated(device)
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -1,0 +1,50 @@
+"""Optimizers, and learning rates as a function of progress."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from dataeff.training.task import Task
+
+_WARM_START = 0.01
+_ONECYCLE_RISE, _ONECYCLE_START, _ONECYCLE_END = 0.3, 1 / 25, 1e-4
+
+
+def build_optimizer(task: Task, model: torch.nn.Module) -> torch.optim.Optimizer:
+    """Build the task's optimizer over all parameters, with the fastest kernel of the device."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    devices = {p.device.type for p in parameters}
+    kernel = {"fused": True} if devices <= {"cpu", "cuda"} else {"foreach": True}
+    common = {"lr": task.lr, "weight_decay": task.weight_decay, **kernel}
+    if task.optimizer == "sgd":
+        return torch.optim.SGD(parameters, momentum=task.momentum, nesterov=task.nesterov, **common)
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[task.optimizer]
+    return kind(parameters, **common)
+
+
+def schedule(task: Task, progress: float) -> float:
+    """Return the factor on the learning rate at this progress in [0, 1].
+
+    Milestones and warm-up are given in epochs of the task and scale with it, so that a run that
+    is shorter than its task goes through the whole schedule.
+    """
+    warm = task.warmup / task.epochs
+    if progress < warm:
+        return _WARM_START + (1 - _WARM_START) * progress / warm
+    if task.schedule == "step":
+        passed = sum(progress >= milestone / task.epochs for milestone in task.milestones)
+        return task.gamma**passed
+    after = (progress - warm) / (1 - warm)
+    if task.schedule == "cosine":
+        return _cosine(1.0, 0.0, after)
+    if task.schedule == "onecycle":
+        if after < _ONECYCLE_RISE:
+            return _cosine(_ONECYCLE_START, 1.0, after / _ONECYCLE_RISE)
+        return _cosine(1.0, _ONECYCLE_END, (after - _ONECYCLE_RISE) / (1 - _ONECYCLE_RISE))
+    return 1.0
+
+
+def _cosine(start: float, end: float, share: float) -> float:
+    return end + (start - end) * 0.5 * (1 + math.cos(math.pi * min(1.0, share)))

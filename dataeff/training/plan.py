@@ -1,0 +1,73 @@
+"""The plan of an epoch: its rows, in order, cut into batches. It lives on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(eq=False)
+class Rows:
+    """The rows of one planned batch: their samples on the CPU and on the device."""
+
+    samples: Tensor
+    idx: Tensor
+    row: Tensor | None
+    R: int
+
+
+class Plan:
+    """Rows (M, k) of sample indices, padded with -1, and how many rows each batch takes.
+
+    A last batch of one row joins the one before it: BatchNorm has no variance of one.
+    """
+
+    def __init__(self, rows: Tensor, sizes: list[int]) -> None:
+        if sum(sizes) != len(rows):
+            raise ValueError(f"batch sizes add up to {sum(sizes)}, the plan has {len(rows)} rows")
+        self.rows = rows if rows.ndim == 2 else rows[:, None]
+        self.sizes = [size for size in sizes if size]
+        if len(self.sizes) > 1 and self.sizes[-1] == 1:
+            self.sizes[-2:] = [self.sizes[-2] + 1]
+
+    @classmethod
+    def cut(cls, rows: Tensor, batch_size: int) -> Plan:
+        """Cut rows into batches of equal size; the last one takes what is left."""
+        full, rest = divmod(len(rows), batch_size)
+        return cls(rows, [batch_size] * full + [rest] * (rest > 0))
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def batches(self) -> Iterator[Tensor]:
+        """Yield the rows of each batch."""
+        return iter(self.rows.split(self.sizes))
+
+    def head(self, share: float) -> Plan:
+        """Return the first part of the plan: a fractional last epoch."""
+        if share >= 1:
+            return self
+        count = round(share * len(self.rows))
+        sizes = []
+        for size in self.sizes:
+            sizes.append(min(size, count - sum(sizes)))
+        return Plan(self.rows[:count], sizes)
+
+    def on(self, device: torch.device) -> list[Rows]:
+        """Return the batches with their indices on the device: one copy for the whole epoch."""
+        real = self.rows >= 0
+        samples = self.rows[real]
+        if self.rows.shape[1] == 1:
+            indices = samples.to(device, non_blocking=True).split(self.sizes)
+            parts = zip(samples.split(self.sizes), indices, self.sizes, strict=True)
+            return [Rows(cpu, idx, None, size) for cpu, idx, size in parts]
+        sizes = torch.tensor(self.sizes)
+        starts = (sizes.cumsum(0) - sizes).repeat_interleave(sizes)
+        row = (torch.arange(len(self.rows)) - starts).repeat_interleave(real.sum(1))
+        counts = [int(part.sum()) for part in real.split(self.sizes)]
+        both = torch.stack([samples, row]).to(device, non_blocking=True).split(counts, dim=1)
+        parts = zip(samples.split(counts), both, self.sizes, strict=True)
+        return [Rows(cpu, pair[0], pair[1], size) for cpu, pair, size in parts]

@@ -1,0 +1,62 @@
+"""Named random streams, so that switching a strategy on shifts nobody else's draws."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def derive(seed: int, *names: Any) -> int:
+    """Return a seed for (seed, names), the same on every machine."""
+    text = "/".join(str(part) for part in (seed, *names))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+class Streams:
+    """CPU generators by name, each seeded from the run's seed and its own name."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._streams: dict[str, torch.Generator] = {}
+
+    def __call__(self, name: str) -> torch.Generator:
+        if name not in self._streams:
+            self._streams[name] = torch.Generator().manual_seed(derive(self.seed, "stream", name))
+        return self._streams[name]
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Return where each stream stands."""
+        return {name: stream.get_state() for name, stream in self._streams.items()}
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        """Put each stream back where it stood."""
+        for name, value in state.items():
+            self(name).set_state(value)
+
+
+def global_state(device: torch.device) -> dict[str, Any]:
+    """Return the state of every global generator (dropout draws from torch's)."""
+    kind, keys, *rest = np.random.get_state()  # noqa: NPY002 the global one is what we save
+    state = {
+        "torch": torch.get_rng_state(),
+        "python": random.getstate(),
+        "numpy": (kind, torch.from_numpy(keys.astype(np.int64)), *rest),
+    }
+    if device.type in ("cuda", "xpu"):
+        state["device"] = torch.get_device_module(device).get_rng_state(device)
+    return state
+
+
+def set_global_state(state: dict[str, Any], device: torch.device) -> None:
+    """Put every global generator back."""
+    torch.set_rng_state(state["torch"])
+    version, keys, gauss = state["python"]
+    random.setstate((version, tuple(keys), gauss))
+    kind, keys, *rest = state["numpy"]
+    np.random.set_state((kind, keys.numpy().astype(np.uint32), *rest))  # noqa: NPY002
+    if "device" in state:
+        torch.get_device_module(device).set_rng_state(state["device"], device)

@@ -1,0 +1,294 @@
+"""The run: what a strategy is given, and what the loop keeps between hooks."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dataeff.data import Split
+from dataeff.errors import DataeffError, Diverged
+from dataeff.plugins import Strategy, activate
+from dataeff.training import checkpoint
+from dataeff.training.batch import Batch
+from dataeff.training.defaults import DefaultLoop
+from dataeff.training.ledger import Ledger
+from dataeff.training.loop import train as train_run
+from dataeff.training.meter import Meter
+from dataeff.training.optimizing import build_optimizer, schedule
+from dataeff.training.plan import Plan, Rows
+from dataeff.training.rng import Streams, derive
+from dataeff.training.task import Task
+
+
+class Network(nn.Module):
+    """The model as one module call, so that compilers and wrappers see all of it."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor, between: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """Call the model, with `between` applied to its last feature map where given."""
+        if between is None:
+            return self.model(x)
+        return self.model.forward_head(between(self.model.forward_features(x)))
+
+
+@contextmanager
+def eval_mode(model: nn.Module) -> Iterator[None]:
+    """Switch to eval mode and back to each module's own: a frozen BatchNorm stays frozen."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
+    """Return one loss per sample: the default score."""
+    return F.cross_entropy(logits, y, reduction="none")
+
+
+class Run:
+    """One training run: a task, a seed, and the strategies registered on a manager of its own.
+
+    The test set is not reachable from here: whatever training decides, it decides on `train` and
+    on the validation samples carved from it.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        strategies: Sequence[Strategy],
+        *,
+        train: Split,
+        build: Callable[[], nn.Module],
+        seed: int,
+        device: torch.device,
+        trainable: Tensor | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        self.task, self.seed, self.device, self.folder = task, seed, device, folder
+        self.train = train
+        self.labels = train.labels
+        self.rng = Streams(seed)
+        self.trainable = self._carve_validation() if trainable is None else trainable
+        self._build = build
+        with torch.random.fork_rng():
+            torch.manual_seed(derive(seed, "init"))
+            self.model = build()
+        layout = torch.channels_last if task.channels_last else torch.contiguous_format
+        self.model = self.model.to(device, memory_format=layout).train()
+        self.model_version = 0
+        self.module = self._compiled(Network(self.model))
+        self.optimizer = build_optimizer(task, self.model)
+        self.ledger = Ledger(len(train), device)
+        self.meter = Meter(device)
+
+        self.epochs = task.epochs
+        self.epoch = 0
+        self.batch, self.batches = 0, 1
+        self.prepared = self.stopped = self.pending = False
+        self.denominator: float | Tensor = 0
+        self.train_loss = math.nan
+        self.history: list[dict[str, float]] = []
+        self.stream: Iterator[Tensor] = iter(())
+
+        self.strategies = list(strategies)
+        self.manager = activate(self.strategies, DefaultLoop())
+        self.hook = self.manager.hook
+        self.hook.setup(run=self)
+
+    def _carve_validation(self) -> Tensor:
+        n = len(self.train)
+        order = torch.randperm(n, generator=self.rng("validation"))
+        trainable = torch.ones(n, dtype=torch.bool)
+        trainable[order[: int(self.task.validation * n)]] = False
+        return trainable
+
+    def _compiled(self, module: nn.Module) -> Callable[..., Tensor]:
+        if not self.task.compile:
+            return module
+        backend = "inductor" if self.task.compile is True else self.task.compile
+        return torch.compile(module, backend=backend)
+
+    # What strategies may ask ------------------------------------------------------------------
+
+    @property
+    def span(self) -> float:
+        """Return the part of the current epoch to train: below 1 in a fractional last one."""
+        return min(1.0, self.epochs - self.epoch)
+
+    @property
+    def progress(self) -> float:
+        """Return how much of training is done, in [0, 1], by epochs and batches of the plan."""
+        done = self.epoch + self.span * min(1.0, self.batch / self.batches)
+        return min(1.0, done / self.epochs)
+
+    def split(self, name: str) -> Tensor:
+        """Return the sample indices of 'train' or 'validation', on the CPU."""
+        if name not in ("train", "validation"):
+            raise DataeffError(
+                f"A strategy asked for {name!r} samples; it may see 'train' and 'validation' only."
+            )
+        return (self.trainable if name == "train" else ~self.trainable).nonzero()[:, 0]
+
+    def network(self, x: Tensor, between: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """Call the network through its hook; without gradients, it counts as scoring."""
+        self.count("forwarded" if torch.is_grad_enabled() else "scored", len(x), x)
+        return self.hook.network(run=self, x=x, between=between)
+
+    def score(self, batch: Batch, fn: Callable[[Tensor, Tensor], Tensor] = cross_entropy) -> Tensor:
+        """Return fn(logits, y), one line per sample, from an extra forward on the clock."""
+        with self._scoring():
+            logits = self.network(batch.x).float()
+            return fn(logits if len(logits) == batch.S else logits[batch.row], batch.y)
+
+    def score_dataset(
+        self,
+        fn: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
+        indices: Tensor | None = None,
+        model: nn.Module | None = None,
+        split: str = "train",
+        augment: bool = False,
+    ) -> Tensor:
+        """Return fn(logits, y) for many samples, in the order of `indices`, on the clock."""
+        indices = self.split(split) if indices is None else indices.cpu()
+        chunks = indices.split(self.task.batch_size)
+        view = (self.seed, self.epoch) if augment else None
+        with self._using(model), self._scoring():
+            scores = [
+                fn(self.network(x).float(), self.labels[chunk.to(self.device)])
+                for chunk, x in zip(chunks, self.train.stream(chunks, view), strict=True)
+            ]
+        return torch.cat(scores)
+
+    def off_clock(self, name: str) -> AbstractContextManager[None]:
+        """Charge what happens inside to a column of its own; the cell leaves the ranking."""
+        return self.meter.clock(f"off_{name}")
+
+    def train_child(self, name: str, k: int, epochs: float, indices: Tensor | None = None) -> Run:
+        """Train a nested run (a scoring model, a proxy) and charge it to the prepare clock.
+
+        It has its own seed, trains on `indices` of the full set (default: this run's training
+        samples), keeps only strategies that change precision, and checkpoints by itself.
+        """
+        trainable = self.trainable
+        if indices is not None:
+            trainable = torch.zeros_like(trainable).index_fill_(0, indices.cpu(), True)
+        folder = self.folder / "children" / f"{name}-{k}" if self.folder else None
+        with self.meter.clock("child"), torch.random.fork_rng():
+            seed = derive(self.seed, "child", name, k)
+            torch.manual_seed(seed)
+            child = Run(
+                self.task.model_copy(update={"epochs": epochs}),
+                [s.again() for s in self.strategies if getattr(s.plugin, "precision", False)],
+                train=self.train,
+                build=self._build,
+                seed=seed,
+                device=self.device,
+                trainable=trainable,
+                folder=folder,
+            )
+            child.resume()
+            train_run(child, evaluate=lambda run: {})
+        # The child measured itself, also across an interruption; our own watch must not add to it.
+        del self.meter.wall["child"], self.meter.process["child"]
+        self.meter.absorb(child.meter)
+        return child
+
+    def model_changed(self) -> None:
+        """Say that the network's structure changed: FLOPs are counted anew from here."""
+        self.meter.close_work(self.model, self.model_version)
+        self.model_version += 1
+
+    # What the loop asks -----------------------------------------------------------------------
+
+    def open(self, plan: Plan) -> list[Rows]:
+        """Begin to read a plan: start the stream of its images and return its batches."""
+        rows = plan.on(self.device)
+        self.batch, self.batches = 0, len(rows)
+        self.stream = self.train.stream([r.samples for r in rows], (self.seed, self.epoch))
+        return rows
+
+    def drains(self) -> Iterator[tuple[Callable, Callable]]:
+        """Yield, per strategy, its `drain` and the `select_batch` of those written after it."""
+        plugins = [strategy.plugin for strategy in self.strategies]
+        for place, plugin in enumerate(plugins):
+            others = [other for other in plugins if other is not plugin]
+            yield (
+                self.manager.subset_hook_caller("drain", others),
+                self.manager.subset_hook_caller("select_batch", plugins[: place + 1]),
+            )
+
+    def count(self, kind: str, rows: int, x: Tensor) -> None:
+        """Count rows of this input, at the share of the network's work they cost now."""
+        factor = math.prod(self.hook.compute_factor(run=self))
+        self.meter.count(kind, rows, x.shape[1:], self.model_version, factor)
+
+    def set_learning_rate(self) -> None:
+        """Set the learning rate for this progress."""
+        factor = schedule(self.task, self.progress) * math.prod(self.hook.lr_factor(run=self))
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.task.lr * factor
+
+    def close_epoch(self) -> None:
+        """Read the epoch's mean loss, once, and end the run if it is not finite."""
+        self.batch = self.batches
+        self.train_loss = self.ledger.close_epoch()
+        self.meter.close_work(self.model, self.model_version)
+        if not math.isfinite(self.train_loss):
+            raise Diverged(
+                f"The loss of epoch {self.epoch} is {self.train_loss}: lower the learning rate."
+            )
+
+    def next_epoch(self) -> None:
+        """Move on, and write a checkpoint: this is where a killed run goes on."""
+        self.epoch += 1
+        self.batch = 0
+        self.save()
+
+    def warm_up(self, steps: int = 2) -> None:
+        """Take a few steps on throw-away copies, so that autotuning is not charged to anyone."""
+        model = copy.deepcopy(self.model)
+        module = self._compiled(Network(model))
+        optimizer = build_optimizer(self.task, model)
+        samples = self.split("train")[: self.task.batch_size]
+        for x in self.train.stream([samples] * steps, (self.seed, 0)):
+            cross_entropy(module(x), self.labels[samples.to(self.device)]).mean().backward()
+            optimizer.step()
+
+    def save(self) -> None:
+        """Write a checkpoint, off the clock, if the run has a folder."""
+        if self.folder:
+            checkpoint.save(self, self.folder / "checkpoint.pt")
+
+    def resume(self) -> None:
+        """Go on from the checkpoint in the run's folder, if there is one."""
+        if self.folder and (self.folder / "checkpoint.pt").exists():
+            checkpoint.load(self, self.folder / "checkpoint.pt")
+
+    @contextmanager
+    def _scoring(self) -> Iterator[None]:
+        with eval_mode(self.module), torch.no_grad(), self.meter.during("score"):
+            yield
+
+    @contextmanager
+    def _using(self, model: nn.Module | None) -> Iterator[None]:
+        if model is None:
+            yield
+            return
+        own, self.module = self.module, Network(model)
+        try:
+            yield
+        finally:
+            self.module = own

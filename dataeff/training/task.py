@@ -1,0 +1,55 @@
+"""A task: what every strategy of a comparison is given alike."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class Task(BaseModel):
+    """Dataset, model, budget, optimizer and schedule; epochs may be fractional everywhere."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    dataset: str
+    model: str
+    epochs: float = Field(gt=0)
+    batch_size: int = Field(128, ge=1)
+
+    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    lr: float = Field(0.1, gt=0)
+    momentum: float = Field(0.9, ge=0, lt=1)
+    nesterov: bool = False
+    weight_decay: float = Field(5e-4, ge=0)
+
+    schedule: Literal["constant", "step", "cosine", "onecycle"] = "cosine"
+    warmup: float = Field(0.0, ge=0, description="epochs of linear warm-up")
+    milestones: tuple[float, ...] = Field((), description="epochs at which 'step' decays")
+    gamma: float = Field(0.1, gt=0, le=1, description="factor of each decay of 'step'")
+
+    clip: float | None = Field(None, gt=0, description="largest norm of the gradient")
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    channels_last: bool = True
+    compile: bool | str = Field(False, description="torch.compile; a text names its backend")
+    deterministic: bool = False
+    validation: float = Field(0.1, ge=0, lt=1, description="share carved from the training set")
+    workers: int = Field(0, ge=0, description="loader processes, for sets that are streamed")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Task:
+        if self.nesterov and not (self.optimizer == "sgd" and self.momentum > 0):
+            raise ValueError('nesterov = true needs optimizer = "sgd" and momentum above 0')
+        if (self.schedule == "step") != bool(self.milestones):
+            raise ValueError('schedule = "step" and milestones = [...] go together')
+        if any(milestone >= self.epochs for milestone in self.milestones):
+            raise ValueError(f"milestones must come before the end ({self.epochs:g} epochs)")
+        if self.warmup >= self.epochs:
+            raise ValueError(f"warmup must be shorter than training ({self.epochs:g} epochs)")
+        return self
+
+    @property
+    def id(self) -> str:
+        """Return a short hash of every field: equal only for equal tasks."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:8]

@@ -1,0 +1,56 @@
+"""Random-Backprop: drop a share of each batch before any forward.
+
+The control of Selective-Backprop (Jiang et al. 2019, https://arxiv.org/abs/1910.00762).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from dataeff import Plan, Share, hookimpl
+
+
+@hookimpl
+def register_strategies(register):
+    register("random_backprop", RandomBackprop)
+
+
+@dataclass(eq=False)
+class RandomBackprop:
+    """Train a uniformly drawn share of each batch; what is dropped is not even loaded.
+
+    `shrink` trains smaller batches, as many as before; `accumulate` fills them up, so that there
+    are fewer. Remainders carry over from batch to batch: an epoch of M rows trains floor(keep * M).
+    """
+
+    keep: Share = 0.5
+    mode: Literal["shrink", "accumulate"] = "shrink"
+    saves = "rows"
+
+    @hookimpl(wrapper=True)
+    def plan_epoch(self, run):
+        plan = yield
+        sizes = torch.tensor(plan.sizes)
+        quota = kept_per_batch(sizes, self.keep)
+        rows = plan.rows[draw(sizes, quota, run.rng("random_backprop"))]
+        if self.mode == "accumulate":
+            return Plan.cut(rows, run.task.batch_size)
+        return Plan(rows, quota.tolist())
+
+
+def kept_per_batch(sizes, keep):
+    """Return how many rows each batch keeps: running totals are floor(keep * rows so far)."""
+    # A share such as 0.7 is a little below 7/10 in binary; 10 rows must still keep 7.
+    totals = (keep * sizes.cumsum(0).double() + 1e-9).floor().long()
+    return totals.diff(prepend=totals.new_zeros(1))
+
+
+def draw(sizes, quota, generator):
+    """Draw `quota` rows of each batch without replacement; return them in plan order."""
+    batch = torch.arange(len(sizes)).repeat_interleave(sizes)
+    luck = torch.rand(len(batch), generator=generator, dtype=torch.float64)
+    by_luck = (batch + luck).argsort()
+    starts = (sizes.cumsum(0) - sizes).repeat_interleave(sizes)
+    rank = torch.arange(len(batch)) - starts
+    return by_luck[rank < quota.repeat_interleave(sizes)].sort().values

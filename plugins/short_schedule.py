@@ -1,0 +1,25 @@
+"""Short schedule: the baseline, with its whole schedule compressed into less time.
+
+Kaddour et al. 2023, No Train No Gain, https://arxiv.org/abs/2307.06440
+"""
+
+from dataclasses import dataclass
+
+from dataeff import Share, hookimpl
+
+
+@hookimpl
+def register_strategies(register):
+    register("short_schedule", ShortSchedule)
+
+
+@dataclass(eq=False)
+class ShortSchedule:
+    """Train for a share of the epochs; the learning rate still decays in full."""
+
+    share: Share = 0.5
+    saves = "rows"
+
+    @hookimpl
+    def setup(self, run):
+        run.epochs *= self.share

@@ -1,0 +1,30 @@
+"""Shared fixtures; one thread per test process, because the networks are tiny."""
+
+import pytest
+import torch
+
+from dataeff.plugins import Installed, load_plugins
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def shared_installed() -> Installed:
+    return load_plugins()
+
+
+@pytest.fixture
+def installed(shared_installed) -> Installed:
+    """What is installed, with registries that a test may add to."""
+    fresh = Installed(plugins=list(shared_installed.plugins))
+    for kind in ("strategies", "datasets", "models", "suites"):
+        getattr(fresh, kind)._entries.update(getattr(shared_installed, kind)._entries)
+    return fresh
+
+
+@pytest.fixture(autouse=True)
+def _away_from_the_checkout(tmp_path, monkeypatch):
+    """Run in an empty folder, so that no test leaves files behind in the checkout."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("DATAEFF_RESULTS", "DATAEFF_LOAD_PLUGINS"):
+        monkeypatch.delenv(name, raising=False)

@@ -1,0 +1,111 @@
+"""The meter: exclusive clocks, phases that add up, counts by hand, FLOPs by shape."""
+
+import time
+
+import pytest
+import torch
+from torch import nn
+
+from dataeff.testing import TASK, train_tiny
+from dataeff.training.meter import Meter, flops_per_row, peak_memory, reset_peak_memory
+
+CPU = torch.device("cpu")
+
+
+def test_an_inner_clock_stops_the_outer_one():
+    meter = Meter(CPU)
+    with meter.clock("train"):
+        time.sleep(0.02)
+        with meter.clock("off_oracle"):
+            time.sleep(0.1)
+        time.sleep(0.02)
+    assert 0.04 <= meter.wall["train"] < 0.1
+    assert meter.wall["off_oracle"] >= 0.1
+    assert meter.process["train"] < meter.wall["train"]
+
+
+def test_a_clock_stops_when_its_work_fails():
+    meter = Meter(CPU)
+    with pytest.raises(KeyError), meter.clock("train"):
+        raise KeyError
+    before = meter.wall["train"]
+    with meter.clock("evaluate"):
+        time.sleep(0.01)
+    assert meter.wall["train"] == before
+
+
+def test_phases_split_the_train_clock_and_nothing_else():
+    meter = Meter(CPU)
+    with meter.clock("prepare"):
+        meter.phase("forward")
+        time.sleep(0.01)
+    with meter.clock("train"):
+        meter.phase("load")
+        time.sleep(0.02)
+        with meter.during("score"):
+            time.sleep(0.03)
+        meter.phase("step")
+        time.sleep(0.01)
+    assert meter.seconds["forward"] == 0
+    assert meter.seconds["load"] >= 0.02
+    assert meter.seconds["score"] >= 0.03
+    assert sum(meter.seconds.values()) == pytest.approx(meter.wall["train"], rel=0.05)
+
+
+def test_counts_of_a_run_computed_by_hand(installed):
+    record = train_tiny("baseline", installed=installed).record
+    rows = 81 * 4  # 90 samples less a tenth for validation, four epochs
+    assert record["rows"] == {"loaded": rows, "forwarded": rows, "trained": rows}
+    assert record["steps"] == 5 * 4
+    forward = flops_per_row(_tiny(installed), [3, 8, 8])
+    assert record["flops"] == 3 * rows * forward
+    assert set(record["clocks"]) == {"prepare", "train", "evaluate"}
+    assert sum(record["phases"].values()) == pytest.approx(record["clocks"]["train"], rel=0.05)
+
+
+def _tiny(installed):
+    from dataeff.models import build_model
+
+    return build_model("tiny", installed.models, classes=4, shape=(3, 8, 8))
+
+
+def test_flops_are_those_of_the_layers():
+    model = nn.Sequential(nn.Conv2d(3, 5, 3, padding=1), nn.Flatten(), nn.Linear(5 * 64, 7))
+    assert flops_per_row(model, [3, 8, 8]) == 2 * (5 * 64 * 27 + 5 * 64 * 7)
+    assert next(model.parameters()).device == CPU, "the model itself stays where it is"
+
+
+def test_a_model_that_changes_is_counted_by_version(installed):
+    from dataeff import hookimpl
+
+    class Widen:
+        @hookimpl
+        def on_epoch_start(self, run, epoch):
+            if epoch == 2:
+                run.model_changed()
+
+    plain = train_tiny("baseline", installed=installed).run.meter
+    changed = train_tiny(Widen(), installed=installed).run.meter
+    assert changed.flops == plain.flops
+    assert {key.split("/")[0] for key in changed.work} == {"0", "1"}
+
+
+def test_state_goes_on_where_it_was():
+    meter = Meter(CPU)
+    with meter.clock("train"):
+        meter.count("trained", 3, torch.Size([3, 8, 8]), 0, 1.0)
+    other = Meter(CPU)
+    other.load_state_dict(meter.state_dict())
+    assert other.state_dict() == meter.state_dict()
+
+
+def test_peak_memory_sees_what_was_allocated():
+    reset_peak_memory(CPU)
+    before = peak_memory(CPU)
+    block = torch.ones(64 * 2**20, dtype=torch.uint8)
+    assert peak_memory(CPU) - before > 48 * 2**20
+    del block
+
+
+def test_the_task_of_the_kit_is_small():
+    assert TASK.epochs == 4
