@@ -11,11 +11,11 @@ leaderboard: $(STAMP)  ## run the quickstart suite and print its table
 
 test: $(STAMP)  ## run the tests (no network, no GPU needed)
 	@echo "==> pytest"
-	@PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest
+	@PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=worksteal
 
 bench: $(STAMP)  ## measure the trainer against hand-written loops, interleaved
 	@echo "==> pytest benchmarks/perf"
-	@PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest benchmarks/perf
+	@PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -s benchmarks/perf
 
 lint: $(STAMP)  ## check style and format
 	@echo "==> ruff"

@@ -265,6 +265,8 @@ def backward(run: Run, loss: tuple[torch.Tensor, float | torch.Tensor]) -> None:
     """Add the gradients of the numerator, and the denominator to `run.denominator`.
 
     One owner, any number of wrappers; an owner that returns None has done its work.
+    Gradients may be kept in any unit that `run.unit` states; the default's is the denominator of
+    the first batch of the step.
     """
 
 

@@ -269,6 +269,4 @@ def blame(strategies: Sequence[Strategy], error: Exception) -> Exception:
     if culprit is None or isinstance(error, StrategyError):
         return error
     strategy, hook = culprit
-    blamed = StrategyError(f"{strategy.label}, in {hook}: {type(error).__name__}: {error}")
-    blamed.__cause__ = error
-    return blamed
+    return StrategyError(f"{strategy.label}, in {hook}: {type(error).__name__}: {error}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from fnmatch import fnmatch
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -147,7 +147,7 @@ class Entry:
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY
             or (
                 parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-                and (parameter.default is not _REQUIRED or inspect.isclass(self.factory))
+                and (parameter.default is not _REQUIRED or is_dataclass(self.factory))
             )
         }
 

@@ -60,9 +60,9 @@ def check_strategy(strategy: str | type, installed: Installed | None = None) -> 
     kit = _Kit(strategy, installed=installed)
     checks = (
         kit.parameters_round_trip,
+        kit.dataset_and_global_random_state_untouched,
         kit.trains_to_finite_numbers,
         kit.same_seed_same_numbers,
-        kit.dataset_and_global_random_state_untouched,
         kit.order_stream_untouched,
         kit.stop_and_resume_gives_the_same_numbers,
         kit.hot_loop_reads_nothing_back,
@@ -89,7 +89,11 @@ def check_pair(
 
 
 def train_tiny(
-    *strategies: Any, installed: Installed | None = None, seed: int = 0, **options: Any
+    *strategies: Any,
+    installed: Installed | None = None,
+    seed: int = 0,
+    task: Task = TASK,
+    **options: Any,
 ) -> Result:
     """Train the kit's little task with strategy objects or texts, in tens of milliseconds."""
     installed = installed or load_plugins()
@@ -101,21 +105,26 @@ def train_tiny(
             kind = type(strategy)
             active.append(Strategy(Entry("strategy", _snake(kind), kind, "test"), {}, strategy))
     check_conflicts(active)
-    return _train(active, installed, _load(installed), seed, **options)
+    return _train(active, installed, _load(installed, task), seed, task, **options)
 
 
 def _snake(kind: type) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
 
 
-def _load(installed: Installed) -> Dataset:
-    return load_dataset(TASK.dataset, installed.datasets, root=None, device=_CPU)
+def _load(installed: Installed, task: Task = TASK) -> Dataset:
+    return load_dataset(task.dataset, installed.datasets, root=None, device=_CPU)
 
 
 def _train(
-    strategies: list[Strategy], installed: Installed, data: Dataset, seed: int = 0, **options: Any
+    strategies: list[Strategy],
+    installed: Installed,
+    data: Dataset,
+    seed: int = 0,
+    task: Task = TASK,
+    **options: Any,
 ) -> Result:
-    return train_on(data, TASK, strategies, seed, installed=installed, device=_CPU, **options)
+    return train_on(data, task, strategies, seed, installed=installed, device=_CPU, **options)
 
 
 def weights(result: Result) -> torch.Tensor:

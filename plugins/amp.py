@@ -30,9 +30,8 @@ class AMP:
     @hookimpl
     def setup(self, run):
         self.device = run.device.type
-        self.scaler = torch.amp.GradScaler(
-            self.device, enabled=self._torch_dtype() is torch.float16
-        )
+        scales = self._torch_dtype() is torch.float16
+        self.scaler = torch.amp.GradScaler(self.device, enabled=scales)
 
     def _torch_dtype(self):
         if self.dtype != "auto":

@@ -1,11 +1,21 @@
 """Shared fixtures; one thread per test process, because the networks are tiny."""
 
+import os
+
+# Before torch is imported, and for the processes that tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import hypothesis
 import pytest
 import torch
 
 from dataeff.plugins import Installed, load_plugins
 
 torch.set_num_threads(1)
+
+# No example database: it would be a folder in the checkout. No deadline: machines are noisy.
+hypothesis.settings.register_profile("dataeff", database=None, deadline=None)
+hypothesis.settings.load_profile("dataeff")
 
 
 @pytest.fixture(scope="session")

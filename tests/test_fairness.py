@@ -4,13 +4,9 @@ import pytest
 import torch
 
 from dataeff import hookimpl
-from dataeff.data import load_dataset
-from dataeff.plugins import compose
 from dataeff.testing import TASK, train_tiny, weights
-from dataeff.training.cell import train_on
 from dataeff.training.optimizing import schedule
-
-CPU = torch.device("cpu")
+from dataeff.training.rng import Streams
 
 
 class Nothing:
@@ -37,16 +33,10 @@ class Recorder:
         return {}
 
 
-def augmented(installed, *strategies, epochs=2):
-    data = load_dataset("digits[subset=120]", installed.datasets, root=None, device=CPU)
-    task = TASK.model_copy(update={"dataset": "digits[subset=120]", "epochs": epochs})
+def augmented(installed, strategy):
     recorder = Recorder()
-    active = [s for text in strategies for s in compose(text, installed)]
-    from dataeff.plugins import Strategy
-    from dataeff.registry import Entry
-
-    active.append(Strategy(Entry("strategy", "recorder", Recorder, "test"), {}, recorder))
-    train_on(data, task, active, 0, installed=installed, device=CPU)
+    task = TASK.model_copy(update={"dataset": "digits[subset=120]", "epochs": 2})
+    train_tiny(strategy, recorder, installed=installed, task=task)
     return recorder
 
 
@@ -108,8 +98,6 @@ def test_validation_samples_are_never_trained(installed):
 
 
 def test_a_seed_means_the_same_streams_everywhere():
-    from dataeff.training.rng import Streams
-
     first, again = Streams(3), Streams(3)
     first("a")
     assert torch.equal(

@@ -385,13 +385,18 @@ def test_hook_finish_gradients(installed):
 
     @wrapper
     def finish_gradients(run):
-        before, rows = norm(run), run.denominator
+        before, rows = norm(run), run.denominator / run.unit
         result = yield
-        ratios.append(float(before / norm(run)) / rows)
+        ratios.append((float(before / norm(run)), rows))
         return result
 
-    train_tiny(Probe(finish_gradients=finish_gradients), installed=installed)
-    assert ratios == pytest.approx([1.0] * 20), "the default divides by the rows of the step"
+    def should_step(run):
+        return run.batch % 2 == 1
+
+    pairs = Probe(finish_gradients=finish_gradients, should_step=should_step)
+    train_tiny(pairs, installed=installed)
+    assert [rows for _, rows in ratios[:3]] == [2, 2, 1], "in units of the first batch"
+    assert [ratio for ratio, _ in ratios] == pytest.approx([rows for _, rows in ratios])
 
 
 def test_hook_optimizer_step(installed):

@@ -124,7 +124,10 @@ def train_on(
         except Diverged as diverged:
             status, error = "diverged", str(diverged)
         except Exception as failure:
-            raise blame(strategies, failure) from failure.__cause__
+            blamed = blame(strategies, failure)
+            if blamed is failure:
+                raise
+            raise blamed from failure
         record = _record(run, status, error)
     return Result(record, run.history, _samples(run), run)
 

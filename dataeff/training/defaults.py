@@ -47,13 +47,21 @@ class DefaultLoop:
     @hookimpl
     def backward(self, run, loss):
         numerator, denominator = loss
-        numerator.backward()
-        run.denominator = run.denominator + denominator
+        if run.pending:
+            run.denominator = run.denominator + denominator
+        else:
+            # Gradients in units of the first batch's denominator: where a step is one batch there
+            # is nothing left to divide, and half precision sees a mean instead of a sum.
+            run.denominator = run.unit = denominator
+        (numerator / run.unit).backward()
 
     @hookimpl
     def finish_gradients(self, run):
-        parameters = [p for p in run.model.parameters() if p.grad is not None]
-        torch._foreach_div_([p.grad for p in parameters], run.denominator)
+        # The optimizer's lists are flat; walking the module tree takes longer than dividing.
+        parameters = [p for group in run.optimizer.param_groups for p in group["params"]]
+        if run.denominator is not run.unit:
+            gradients = [p.grad for p in parameters if p.grad is not None]
+            torch._foreach_div_(gradients, run.denominator / run.unit)
         if run.task.clip:
             torch.nn.utils.clip_grad_norm_(parameters, run.task.clip)
 

@@ -19,6 +19,7 @@ class Ledger:
         self.times_trained = torch.zeros(n, dtype=torch.int32, device=device)
         self.epoch_loss = torch.zeros((), device=device)
         self.epoch_samples = 0
+        self.any_mixed = False
 
     def record(self, batch: Batch, logits: Tensor, losses: Tensor) -> None:
         """Write down the losses of a training forward, before the weights change."""
@@ -26,7 +27,10 @@ class Ledger:
         self.previous_loss[idx] = self.last_loss[idx]
         self.last_loss[idx] = losses
         self.last_correct[idx] = logits.argmax(1) == batch.y
-        self.last_mixed[idx] = batch.mixed
+        # All False until a row is mixed for the first time: most runs never write it.
+        self.any_mixed = self.any_mixed or batch.merged
+        if self.any_mixed:
+            self.last_mixed[idx] = batch.mixed
         self.times_trained.index_add_(0, idx, torch.ones_like(idx, dtype=torch.int32))
         self.epoch_loss += losses.sum()
         self.epoch_samples += batch.S
@@ -43,11 +47,12 @@ class Ledger:
         names = ("last_loss", "previous_loss", "last_correct", "last_mixed", "times_trained")
         return {name: getattr(self, name) for name in names}
 
-    def state_dict(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor | bool]:
         """Return the tables, between epochs."""
-        return self.tables()
+        return {**self.tables(), "any_mixed": self.any_mixed}
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: dict[str, Tensor | bool]) -> None:
         """Take the tables back."""
         for name, table in self.tables().items():
             table.copy_(state[name])
+        self.any_mixed = state["any_mixed"]

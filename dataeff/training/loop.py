@@ -112,5 +112,5 @@ def take_step(run: Run) -> None:
     run.set_learning_rate()
     run.hook.optimizer_step(run=run)
     run.optimizer.zero_grad(set_to_none=True)
-    run.denominator, run.pending = 0, False
+    run.denominator, run.unit, run.pending = 0, 1, False
     run.meter.steps += 1

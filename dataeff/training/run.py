@@ -99,6 +99,7 @@ class Run:
         self.batch, self.batches = 0, 1
         self.prepared = self.stopped = self.pending = False
         self.denominator: float | Tensor = 0
+        self.unit: float | Tensor = 1
         self.train_loss = math.nan
         self.history: list[dict[str, float]] = []
         self.stream: Iterator[Tensor] = iter(())

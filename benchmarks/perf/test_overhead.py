@@ -1,0 +1,63 @@
+"""The trainer, hooks and ledger included, against a hand-written loop of the same work."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from dataeff.data import load_dataset
+from dataeff.plugins import compose, load_plugins
+from dataeff.training.cell import make_run
+from dataeff.training.loop import train_epoch
+from dataeff.training.optimizing import build_optimizer, schedule
+from dataeff.training.task import Task
+
+CPU = torch.device("cpu")
+
+
+def by_hand(run, task, samples):
+    """Train one epoch the way one writes it for a single purpose."""
+    model, optimizer = run.model, run.optimizer
+    order = samples[torch.randperm(len(samples))]
+    batches = order.split(task.batch_size)
+    images = run.train.stream(batches, (0, 0))
+    for number, (idx, x) in enumerate(zip(batches, images, strict=True)):
+        loss = F.cross_entropy(model(x), run.labels[idx])
+        loss.backward()
+        for group in optimizer.param_groups:
+            group["lr"] = task.lr * schedule(task, number / len(batches) / task.epochs)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+
+def with_dataeff(run):
+    """Train one epoch of the common trainer, on its clock."""
+    with run.meter.clock("train"):
+        train_epoch(run)
+    run.close_epoch()
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [
+        pytest.param(
+            {"dataset": "digits[size=32,subset=512]", "model": "resnet8", "batch_size": 128},
+            1.05,
+            id="resnet8 at 32x32, batch 128",
+        ),
+        pytest.param(
+            {"dataset": "digits[size=16]", "model": "resnet8[width=4]", "batch_size": 16},
+            1.15,
+            id="a step of about 3 ms",
+        ),
+    ],
+)
+def test_overhead_of_the_trainer(ratio, options, limit):
+    installed = load_plugins()
+    task = Task(epochs=1000, validation=0, **options)
+    data = load_dataset(task.dataset, installed.datasets, root=None, device=CPU)
+    ours = make_run(data, task, compose("baseline", installed), 0, installed, CPU)
+    theirs = make_run(data, task, [], 0, installed, CPU)
+    theirs.optimizer = build_optimizer(task, theirs.model)
+    samples = torch.arange(len(data.train))
+    value = ratio(lambda: with_dataeff(ours), lambda: by_hand(theirs, task, samples))
+    assert value <= limit

@@ -1,0 +1,388 @@
+"""What the design warns of, each tried: how trainers of this kind go wrong quietly."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from dataeff import DataeffError, StrategyConflict, StrategyError, hookimpl
+from dataeff.data import load_dataset
+from dataeff.models import build_model
+from dataeff.plugins import compose
+from dataeff.testing import TASK, train_tiny, weights
+from dataeff.training.cell import make_run
+
+CPU = torch.device("cpu")
+
+
+class Stateless:
+    """A probe that a checkpoint need not hold."""
+
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state):
+        pass
+
+
+def run_task(installed, *strategies, **changes):
+    return train_tiny(*strategies, installed=installed, task=TASK.model_copy(update=changes))
+
+
+def fresh_run(installed, **changes):
+    task = TASK.model_copy(update=changes)
+    data = load_dataset(task.dataset, installed.datasets, root=None, device=CPU)
+    return make_run(data, task, [], 0, installed, CPU)
+
+
+# Gradients -------------------------------------------------------------------------------------
+
+
+def test_unequal_micro_batches_give_the_gradient_of_one_big_batch(installed):
+    """Averaging averages would weigh the short last micro-batch too much."""
+
+    class Whole(Stateless):
+        @hookimpl
+        def should_step(self, run):
+            return False
+
+        @hookimpl(wrapper=True)
+        def finish_gradients(self, run):
+            result = yield
+            self.gradient = [p.grad.clone() for p in run.model.parameters()]
+            self.model = run.model
+            return result
+
+        @hookimpl
+        def optimizer_step(self):
+            return None
+
+    installed.models.register("plain_net", PlainNet)
+    probe = Whole()
+    task = TASK.model_copy(update={"model": "plain_net", "epochs": 1, "batch_size": 32})
+    run = train_tiny(probe, installed=installed, task=task).run
+    assert run.meter.steps == 1
+    samples = run.split("train")
+    (x,) = run.train.stream([samples], (0, 0))
+    loss = F.cross_entropy(run.model(x), run.labels[samples])
+    expected = torch.autograd.grad(loss, list(run.model.parameters()))
+    for ours, theirs in zip(probe.gradient, expected, strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-6)
+
+
+class PlainNet(nn.Module):
+    """A network without BatchNorm, with dropout if asked for."""
+
+    def __init__(self, classes: int, shape: tuple[int, int, int], *, dropout: float = 0.0):
+        super().__init__()
+        self.conv = nn.Conv2d(shape[0], 6, 3, stride=2)
+        self.dropout = nn.Dropout(dropout)
+        self.head = nn.Linear(6, classes)
+
+    def forward_features(self, x):
+        return self.dropout(F.relu(self.conv(x)))
+
+    def forward_head(self, z):
+        return self.head(z.mean((2, 3)))
+
+    def forward(self, x):
+        return self.forward_head(self.forward_features(x))
+
+
+def test_clipping_bounds_the_norm_of_the_divided_gradient(installed):
+    norms = []
+
+    class Look(Stateless):
+        @hookimpl(wrapper=True)
+        def finish_gradients(self, run):
+            result = yield
+            norms.append(float(torch.stack([p.grad.norm() for p in run.model.parameters()]).norm()))
+            return result
+
+    task = TASK.model_copy(update={"clip": 0.01})
+    train_tiny(Look(), installed=installed, task=task)
+    assert max(norms) == pytest.approx(0.01, rel=1e-3)
+
+
+def test_label_smoothing_is_in_the_gradient_and_never_in_recorded_losses(installed):
+    batch_losses = []
+
+    class Look(Stateless):
+        @hookimpl(wrapper=True)
+        def reduce_loss(self, run, batch, logits, losses):
+            numerator, denominator = yield
+            smooth = F.cross_entropy(logits, batch.y, label_smoothing=0.2, reduction="sum")
+            batch_losses.append((numerator.item(), smooth.item(), denominator == batch.R))
+            plain = F.cross_entropy(logits, batch.y, reduction="none")
+            assert torch.equal(losses, plain)
+            assert torch.equal(run.ledger.last_loss[batch.idx], plain.detach())
+            return numerator, denominator
+
+    task = TASK.model_copy(update={"label_smoothing": 0.2})
+    train_tiny(Look(), installed=installed, task=task)
+    assert batch_losses
+    for numerator, smooth, whole in batch_losses:
+        assert numerator == pytest.approx(smooth, rel=1e-4)
+        assert whole
+
+
+# Modes and statistics --------------------------------------------------------------------------
+
+
+def test_scoring_leaves_batch_norm_alone_and_a_frozen_one_frozen(installed):
+    run = fresh_run(installed)
+    frozen, other = [m for m in run.model.modules() if isinstance(m, nn.BatchNorm2d)]
+    frozen.eval()
+    before = [frozen.running_mean.clone(), other.running_mean.clone()]
+    scores = run.score_dataset()
+    assert len(scores) == 81
+    assert (frozen.training, other.training) == (False, True)
+    assert torch.equal(frozen.running_mean, before[0])
+    assert torch.equal(other.running_mean, before[1])
+
+
+def test_scores_come_in_the_order_asked_and_from_the_plain_view(installed):
+    run = fresh_run(installed)
+    indices = torch.tensor([70, 3, 3, 12])
+    scores = run.score_dataset(indices=indices)
+    (x,) = run.train.stream([indices], None)
+    expected = F.cross_entropy(run.model.eval()(x), run.labels[indices], reduction="none")
+    assert torch.allclose(scores, expected, atol=1e-5)
+    assert run.meter.rows["scored"] == 4
+
+
+def test_another_model_can_be_scored(installed):
+    run = fresh_run(installed)
+    other = build_model("tiny[width=4]", installed.models, classes=4, shape=(3, 8, 8))
+    mine = run.score_dataset()
+    theirs = run.score_dataset(model=other)
+    assert not torch.equal(mine, theirs)
+    assert torch.equal(run.score_dataset(), mine)
+
+
+# Pruned, emptied, one left ---------------------------------------------------------------------
+
+
+def test_everything_pruned_fails_with_one_sentence(installed):
+    class All(Stateless):
+        @hookimpl
+        def prune_dataset(self, run):
+            return torch.zeros(90, dtype=torch.bool)
+
+    with pytest.raises(DataeffError, match="every sample was pruned"):
+        train_tiny(All(), installed=installed)
+
+
+def test_one_row_left_trains(installed):
+    class AllButOne(Stateless):
+        @hookimpl
+        def prune_dataset(self, run):
+            mask = torch.zeros(90, dtype=torch.bool)
+            mask[run.split("train")[5]] = True
+            return mask
+
+    record = train_tiny(AllButOne(), installed=installed).record
+    assert record["status"] == "finished"
+    assert record["rows"]["trained"] == 4
+
+
+# The test set ----------------------------------------------------------------------------------
+
+
+def test_a_strategy_that_peeks_at_test_data_is_refused_by_name(installed):
+    class Peek(Stateless):
+        @hookimpl
+        def prepare(self, run):
+            run.score_dataset(split="test")
+
+    with pytest.raises(StrategyError, match=r"peek, in prepare: .*'test'"):
+        train_tiny(Peek(), installed=installed)
+
+
+def test_nothing_that_hangs_on_a_run_leads_to_the_test_set(installed):
+    data = load_dataset(TASK.dataset, installed.datasets, root=None, device=CPU)
+    run = make_run(data, TASK, [], 0, installed, CPU)
+    held = [value for value in vars(run).values() if isinstance(value, object)]
+    assert not any(value is data or value is data.test for value in held)
+    shapes = [tuple(v.shape) for v in vars(run.train).values() if isinstance(v, torch.Tensor)]
+    assert all(shape[0] == 90 for shape in shapes)
+
+
+# Conflicts and mistakes ------------------------------------------------------------------------
+
+
+def test_two_owners_of_one_hook_conflict(installed):
+    class First(Stateless):
+        @hookimpl
+        def forward(self, run, batch):
+            return run.network(batch.x)
+
+    class Second(First):
+        pass
+
+    with pytest.raises(StrategyConflict, match=r"first and second .* own the hook forward"):
+        train_tiny(First(), Second(), installed=installed)
+
+
+def test_two_claims_conflict(installed):
+    class First(Stateless):
+        claims = ("rows",)
+
+    class Second(First):
+        pass
+
+    with pytest.raises(StrategyConflict, match="both claim 'rows'"):
+        train_tiny(First(), Second(), installed=installed)
+
+
+def test_one_strategy_twice_conflicts(installed):
+    with pytest.raises(StrategyConflict, match="both are the strategy amp"):
+        compose("amp+baseline+amp", installed)
+
+
+def test_the_plan_cannot_be_owned(installed):
+    class Planner(Stateless):
+        @hookimpl
+        def plan_epoch(self, run):
+            return None
+
+    with pytest.raises(StrategyConflict, match="wrapper=True"):
+        train_tiny(Planner(), installed=installed)
+
+
+def test_a_misspelt_hook_is_an_error(installed):
+    class Typo(Stateless):
+        @hookimpl
+        def select_batsh(self, run, batch):
+            pass
+
+    with pytest.raises(StrategyError, match=r"no hook 'select_batsh'\. Did you mean select_batch"):
+        train_tiny(Typo(), installed=installed)
+
+
+def test_a_misspelt_argument_is_an_error(installed):
+    class Typo(Stateless):
+        @hookimpl
+        def select_batch(self, run, batsh):
+            pass
+
+    with pytest.raises(StrategyError, match="batsh"):
+        train_tiny(Typo(), installed=installed)
+
+
+def test_a_default_on_a_hook_argument_is_an_error(installed):
+    class Default(Stateless):
+        @hookimpl
+        def select_batch(self, run, batch=None):
+            pass
+
+    with pytest.raises(StrategyError, match="batch must not have a default"):
+        train_tiny(Default(), installed=installed)
+
+
+def test_an_error_in_a_hook_names_strategy_and_hook(installed):
+    class Broken(Stateless):
+        @hookimpl(wrapper=True)
+        def reduce_loss(self):
+            yield
+            return {}["missing"]
+
+    with pytest.raises(
+        StrategyError, match="broken, in reduce_loss: KeyError: 'missing'"
+    ) as caught:
+        train_tiny(Broken(), installed=installed)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_as_diverged(installed):
+    result = run_task(installed, lr=1e30)
+    assert result.record["status"] == "diverged"
+    assert "learning rate" in result.record["error"]
+    assert result.record["epochs"] < 4
+
+
+# Options of the task ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"optimizer": "adam", "lr": 0.01},
+        {"optimizer": "adamw", "lr": 0.01},
+        {"nesterov": True},
+        {"channels_last": False},
+        {"compile": "aot_eager"},
+        {"deterministic": True},
+        {"schedule": "onecycle", "warmup": 1},
+        {"schedule": "step", "milestones": (2, 3)},
+        {"validation": 0},
+        {"batch_size": 81},
+    ],
+)
+def test_options_of_a_task_train(installed, changes):
+    record = run_task(installed, **changes).record
+    assert record["status"] == "finished"
+    assert record["train_loss"] < 1.4
+
+
+def test_compiling_does_not_change_the_numbers(installed):
+    plain, compiled = run_task(installed), run_task(installed, compile="aot_eager")
+    assert torch.allclose(weights(plain), weights(compiled), atol=1e-3)
+
+
+def test_training_leaves_the_callers_random_state_alone(installed):
+    before = torch.get_rng_state()
+    train_tiny("baseline", installed=installed)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+# Nested runs -----------------------------------------------------------------------------------
+
+
+def test_a_child_is_charged_to_the_prepare_clock_and_disturbs_nothing(installed):
+    class Parent(Stateless):
+        @hookimpl
+        def prepare(self, run):
+            before = torch.get_rng_state()
+            self.children = [run.train_child("proxy", k, epochs=2) for k in range(2)]
+            assert torch.equal(torch.get_rng_state(), before)
+
+    parent = Parent()
+    result = train_tiny(parent, "amp", installed=installed)
+    plain = train_tiny("amp", installed=installed)
+    assert torch.equal(weights(result), weights(plain))
+    first, second = parent.children
+    assert first.seed != second.seed
+    assert [s.label for s in first.strategies] == ["amp"]
+    assert torch.equal(first.trainable, result.run.trainable), "no child sees validation samples"
+    rows = plain.record["rows"]["trained"]
+    assert result.record["rows"]["trained"] == rows + 2 * 2 * 81
+    spent = sum(child.meter.wall["train"] for child in parent.children)
+    assert result.record["clocks"]["prepare"] >= spent > 0
+    assert set(result.record["clocks"]) == {"prepare", "train", "evaluate"}
+    assert result.record["flops"] == pytest.approx(plain.record["flops"] * 2)
+
+
+def test_a_child_trains_on_the_samples_it_is_given(installed):
+    class Parent(Stateless):
+        @hookimpl
+        def prepare(self, run):
+            self.child = run.train_child("half", 0, epochs=1, indices=torch.arange(0, 90, 2))
+
+    parent = Parent()
+    train_tiny(parent, installed=installed)
+    trained = parent.child.ledger.times_trained > 0
+    assert trained.nonzero()[:, 0].tolist() == list(range(0, 90, 2))
+
+
+def test_off_clock_work_is_named_and_unranked(installed):
+    class Oracle(Stateless):
+        @hookimpl
+        def end_epoch(self, run):
+            with run.off_clock("oracle"):
+                run.score_dataset()
+
+    record = train_tiny(Oracle(), installed=installed).record
+    assert record["clocks"]["off_oracle"] > 0
+    assert record["ranked"] is False
