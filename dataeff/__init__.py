@@ -3,7 +3,7 @@
 from dataeff.data import ImageSet
 from dataeff.errors import DataeffError, StrategyConflict, StrategyError
 from dataeff.hookspecs import hookimpl
-from dataeff.registry import Share
+from dataeff.registry import Share, portion
 from dataeff.training.batch import Batch
 from dataeff.training.plan import Plan
 
@@ -16,4 +16,5 @@ __all__ = [
     "StrategyConflict",
     "StrategyError",
     "hookimpl",
+    "portion",
 ]

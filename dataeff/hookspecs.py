@@ -1,6 +1,7 @@
 """Every hook, and the loop that calls them: the one file a plugin author reads.
 
     setup(run)                                          # on start and on resume; cheap
+    on_resume(run)                                      # only on resume, before weights are loaded
     prepare(run)                                        # once, on the prepare clock
     for epoch in range(ceil(run.epochs)):
         on_epoch_start(run, epoch)
@@ -29,9 +30,12 @@ A strategy is a class whose methods carry `@hookimpl`; it may take fewer argumen
 offers, never one with a default. Class attributes say what the harness must know of it:
 
     claims = ("rows",)      what no second strategy of the run may claim as well
-    saves = "rows"          the count that must fall below the baseline's
+    saves = "rows"          what must fall below the baseline's: rows, forward, loading or flops
     precision = True        only changes number formats, so scoring runs keep it
     reads_back = True       reads one number per batch from the device
+
+Its state, for a run that is stopped and resumed, is every attribute whose name does not begin with
+an underscore, or what its own `state_dict` returns.
 """
 
 from __future__ import annotations
@@ -99,6 +103,15 @@ def setup(run: Run) -> None:
     """Get ready, on start and on resume: may set `run.epochs`; must be cheap.
 
     All implementations run; what they return is ignored.
+    """
+
+
+@hookspec
+def on_resume(run: Run) -> None:
+    """Give the network the structure that the strategy's restored state speaks of.
+
+    All implementations run; what they return is ignored.
+    Called between a strategy's state and the weights, which must fit.
     """
 
 
@@ -275,7 +288,8 @@ def should_step(run: Run) -> bool:
     """Say whether the gradients gathered so far make a step.
 
     All implementations run, in no order that matters; their results are combined.
-    The step is taken if all agree; what is pending at the end of an epoch is taken there.
+    The step is taken if all agree; what is pending at the end of an epoch is taken there. It is
+    asked after each batch that was trained, so not for one that was emptied.
     """
 
 

@@ -8,7 +8,8 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -20,6 +21,7 @@ from dataeff import hookspecs
 from dataeff.errors import DataeffError, StrategyConflict, StrategyError, UnknownName, did_you_mean
 from dataeff.registry import Entry, Registry, parse
 
+_PLUGGY = str(Path(pluggy.__file__).parent)
 _BUILT_IN = ("dataeff.data.datasets", "dataeff.models.small")
 _LOOP_HOOKS = [
     name
@@ -158,9 +160,9 @@ class Strategy:
         return Strategy(self.entry, self.values, self.entry.factory(**self.values))
 
 
-def hooks_of(factory: Any) -> list[str]:
-    """List the loop hooks that a strategy class implements."""
-    return [name for name in _LOOP_HOOKS if hasattr(getattr(factory, name, None), "dataeff_impl")]
+def hooks_of(strategy: Any) -> list[str]:
+    """List the loop hooks that a strategy, its class or an object of it, implements."""
+    return [name for name in _LOOP_HOOKS if hasattr(getattr(strategy, name, None), "dataeff_impl")]
 
 
 def compose(text: str, installed: Installed) -> list[Strategy]:
@@ -209,7 +211,8 @@ def check_conflicts(strategies: Sequence[Strategy]) -> None:
                     "wrap it with @hookimpl(wrapper=True)."
                 )
             take(f"own the hook {hook}", strategy)
-        for claim in getattr(strategy.plugin, "claims", ()):
+        claims = getattr(strategy.plugin, "claims", ())
+        for claim in (claims,) if isinstance(claims, str) else claims:
             take(f"claim {claim!r}", strategy)
 
 
@@ -235,19 +238,12 @@ def activate(strategies: Sequence[Strategy], default: Any) -> pluggy.PluginManag
 
 def _register(manager: pluggy.PluginManager, strategy: Strategy) -> None:
     name = strategy.entry.name
+    if type(strategy.plugin).__hash__ is None:
+        raise StrategyError(f"{name}: equal strategies must stay two; write @dataclass(eq=False).")
     for attribute in dir(strategy.plugin):
-        method = getattr(strategy.plugin, attribute)
+        method = getattr(strategy.plugin, attribute, None)
         if hasattr(method, "dataeff_impl"):
-            if not hasattr(hookspecs, attribute):
-                hint = did_you_mean(attribute, _LOOP_HOOKS)
-                raise StrategyError(
-                    f"{name}: there is no hook {attribute!r}.{hint} See: dataeff hooks"
-                )
-            for parameter in inspect.signature(method).parameters.values():
-                if parameter.default is not inspect.Parameter.empty:
-                    raise StrategyError(
-                        f"{name}, in {attribute}: {parameter.name} must not have a default."
-                    )
+            _check_hook(name, attribute, method)
     try:
         manager.register(strategy.plugin, name=name)
         manager.check_pending()
@@ -255,18 +251,47 @@ def _register(manager: pluggy.PluginManager, strategy: Strategy) -> None:
         raise StrategyError(f"{name}: {error}") from None
 
 
-def blame(strategies: Sequence[Strategy], error: Exception) -> Exception:
-    """Return the error, naming strategy and hook where a strategy's hook raised it."""
+def _check_hook(name: str, hook: str, method: Any) -> None:
+    if not hasattr(hookspecs, hook):
+        hint = did_you_mean(hook, _LOOP_HOOKS)
+        raise StrategyError(f"{name}: there is no hook {hook!r}.{hint} See: dataeff hooks")
+    if method.dataeff_impl["hookwrapper"]:
+        raise StrategyError(f"{name}, in {hook}: write wrapper=True instead of hookwrapper=True.")
+    for parameter in inspect.signature(method).parameters.values():
+        if parameter.default is not inspect.Parameter.empty:
+            raise StrategyError(f"{name}, in {hook}: {parameter.name} must not have a default.")
+
+
+@contextmanager
+def blaming(strategies: Sequence[Strategy]) -> Iterator[None]:
+    """Re-raise an error that a strategy's hook raised, naming the strategy and the hook."""
+    try:
+        yield
+    except StrategyError:
+        raise
+    except Exception as error:
+        culprit = _culprit(strategies, error)
+        if culprit is None:
+            raise
+        strategy, hook = culprit
+        raise StrategyError(
+            f"{strategy.label}, in {hook}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _culprit(strategies: Sequence[Strategy], error: Exception) -> tuple[Strategy, str] | None:
+    """Return the innermost hook of a strategy that the error came from."""
     code = {
-        getattr(strategy.plugin, hook).__code__: (strategy, hook)
+        inspect.unwrap(getattr(strategy.plugin, hook)).__code__: (strategy, hook)
         for strategy in strategies
-        for hook in strategy.hooks()
+        for hook in hooks_of(strategy.plugin)
     }
-    culprit, trace = None, error.__traceback__
+    found, trace = None, error.__traceback__
     while trace:
-        culprit = code.get(trace.tb_frame.f_code, culprit)
-        trace = trace.tb_next
-    if culprit is None or isinstance(error, StrategyError):
-        return error
-    strategy, hook = culprit
-    return StrategyError(f"{strategy.label}, in {hook}: {type(error).__name__}: {error}")
+        inner = trace.tb_next
+        # pluggy throws what an inner hook raised through the wrappers around it: not their fault.
+        passed_on = inner and inner.tb_frame.f_code.co_filename.startswith(_PLUGGY)
+        if not passed_on:
+            found = code.get(trace.tb_frame.f_code, found)
+        trace = inner
+    return found

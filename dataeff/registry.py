@@ -6,6 +6,7 @@ against the factory's own signature, `format_part` prints the one canonical form
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import re
 from collections.abc import Callable
@@ -19,6 +20,13 @@ from dataeff.errors import DataeffError, UnknownName, did_you_mean
 
 Share = Annotated[float, Field(gt=0, le=1)]
 """A fraction in (0, 1], as a parameter's type."""
+
+
+def portion(share: float, n: int) -> int:
+    """Return floor(share * n), as for decimal numbers: 0.29 of 100 is 29."""
+    # In binary 0.29 is a little less than 29/100.
+    return int(share * n + 1e-9)
+
 
 _PART = re.compile(r"\s*(?P<name>[^\[\]+=,\s]+)\s*(\[(?P<params>(\"[^\"]*\"|[^\]\"])*)\])?\s*")
 _PARAM = re.compile(r"\s*(?P<key>\w+)\s*=\s*(\"(?P<quoted>[^\"]*)\"|(?P<plain>[^,\"]*))\s*")
@@ -133,6 +141,15 @@ class Entry:
         module = inspect.getmodule(self.factory)
         paragraphs = (inspect.getdoc(module) or "").split("\n\n")
         return paragraphs[1].replace("\n", " ") if len(paragraphs) > 1 else ""
+
+    @property
+    def digest(self) -> str:
+        """Return a short hash of the defining module's source, '' where there is none."""
+        try:
+            text = inspect.getsource(inspect.getmodule(self.factory))
+        except (OSError, TypeError):
+            return ""
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     @property
     def parameters(self) -> dict[str, Parameter]:

@@ -9,10 +9,10 @@ def test_conforms():
 from __future__ import annotations
 
 import contextlib
-import math
 import re
 import tempfile
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +25,16 @@ from dataeff.hookspecs import hookimpl
 from dataeff.plugins import (
     Installed,
     Strategy,
-    canonical,
     check_conflicts,
     compose,
     hook_kind,
     load_plugins,
 )
-from dataeff.registry import Entry
+from dataeff.registry import Entry, format_part
 from dataeff.training.batch import Batch
 from dataeff.training.cell import Result, make_run, train_on
 from dataeff.training.evaluate import evaluate
-from dataeff.training.loop import plan_epoch, train, train_plan
+from dataeff.training.loop import plan_epoch, train_epoch, train_plan
 from dataeff.training.optimizing import build_optimizer
 from dataeff.training.rng import Streams, global_state
 from dataeff.training.run import Run
@@ -112,8 +111,8 @@ def _snake(kind: type) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
 
 
-def _load(installed: Installed, task: Task = TASK) -> Dataset:
-    return load_dataset(task.dataset, installed.datasets, root=None, device=_CPU)
+def _load(installed: Installed, task: Task = TASK, device: torch.device = _CPU) -> Dataset:
+    return load_dataset(task.dataset, installed.datasets, root=None, device=device)
 
 
 def _train(
@@ -149,6 +148,8 @@ class _Kit:
         name = _snake(strategy)
         if name not in self.installed.strategies:
             self.installed.strategies.register(name, strategy, source=strategy.__module__)
+        elif self.installed.strategies[name].factory is not strategy:
+            raise NotConforming(f"another strategy is called {name}: rename {strategy.__name__}.")
         return name
 
     def hold(self, check: Callable[[], None]) -> str:
@@ -175,12 +176,12 @@ class _Kit:
     # The rules --------------------------------------------------------------------------------
 
     def parameters_round_trip(self) -> None:
-        label = canonical(self.strategies)
-        again = compose(label, self.installed)
-        assert canonical(again) == label, f"{label} reads back as {canonical(again)}"
-        assert [s.values for s in again] == [s.values for s in self.strategies], (
-            f"the parameters of {label} do not survive printing and reading"
-        )
+        for strategy in self.strategies:
+            label = format_part(strategy.entry.name, strategy.values)
+            (again,) = compose(label, self.installed)
+            assert again.values == strategy.values, f"{label} reads back as {again.values}"
+            (short,) = compose(strategy.label, self.installed)
+            assert short.values == strategy.values, f"{strategy.label} is not canonical"
 
     def trains_to_finite_numbers(self) -> None:
         record = self.result().record
@@ -197,7 +198,7 @@ class _Kit:
         before = [split.clone() for split in self._tensors()]
         watcher = _Watcher()
         entry = Entry("strategy", "watcher", _Watcher, "kit")
-        self.train([*self.again(), Strategy(entry, {}, watcher)])
+        self.train([Strategy(entry, {}, watcher), *self.again()])
         for old, new in zip(before, self._tensors(), strict=True):
             assert torch.equal(old, new), "the dataset was changed in place"
         first, *rest = watcher.states
@@ -218,12 +219,12 @@ class _Kit:
         )
 
     def stop_and_resume_gives_the_same_numbers(self) -> None:
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            with contextlib.suppress(_Stopped):
-                self.train(folder=folder, on_epoch=_stop_in_second_epoch)
-            resumed = self.train(folder=folder)
         whole = self.result()
+        with tempfile.TemporaryDirectory() as name:
+            for last in range(2, whole.run.epoch + 1):
+                with contextlib.suppress(_Stopped):
+                    self.train(folder=Path(name), on_epoch=_stop_in(last))
+            resumed = self.train(folder=Path(name))
         assert torch.equal(weights(resumed), weights(whole)), (
             "a run that was stopped and resumed ends with other weights: keep all state in "
             "attributes, or write state_dict and load_state_dict"
@@ -233,32 +234,41 @@ class _Kit:
     def hot_loop_reads_nothing_back(self) -> None:
         if any(getattr(s.plugin, "reads_back", False) for s in self.strategies):
             return
-        data = _load(self.installed)
-        run = make_run(data, TASK, self.again(), 0, self.installed, _CPU)
-        with contextlib.suppress(_Stopped):
-            train(run, _stop_before_last)
-        run.next_epoch()
-        plan = plan_epoch(run)
-        _move_to_meta(run)
-        try:
-            train_plan(run, plan)
-        except (RuntimeError, NotImplementedError) as error:
-            raise AssertionError(
-                f"on a device without data it fails ({error}): something reads a tensor back or "
-                "names a device; once per epoch is fine, once per batch is not"
-            ) from error
+        for epoch in range(self.result().run.epoch):
+            run = self.trained_until(epoch)
+            plan = plan_epoch(run)
+            try:
+                with _reading_forbidden(run):
+                    train_plan(run, plan)
+            except (RuntimeError, NotImplementedError) as error:
+                raise AssertionError(
+                    f"in epoch {epoch}, on a device without data, it fails ({error}): something "
+                    "reads a tensor back or names a device; once per epoch is fine, once per "
+                    "batch is not"
+                ) from error
+
+    def trained_until(self, epoch: int) -> Run:
+        """Return a run of its own that stands at the start of this epoch."""
+        device = torch.device("cuda") if torch.cuda.is_available() else _CPU
+        data = _load(self.installed, device=device)
+        run = make_run(data, TASK, self.again(), 0, self.installed, device)
+        run.hook.prepare(run=run)
+        for _ in range(epoch):
+            train_epoch(run)
+            run.close_epoch()
+            metrics = evaluate(run.model, run.train, run.split("validation"), TASK.batch_size)
+            run.hook.on_epoch_end(run=run, epoch=run.epoch, metrics=metrics)
+            run.next_epoch()
+        return run
 
     def saves_what_it_claims(self) -> None:
-        plain = _train([], self.installed, self.data).record["rows"]
-        ours = self.result().record["rows"]
+        plain, ours = _train([], self.installed, self.data).record, self.result().record
         for strategy in self.strategies:
             claim = getattr(strategy.plugin, "saves", None)
             if claim:
-                kind = _SAVES[claim]
-                assert ours[kind] < plain[kind], (
-                    f"it claims to save {claim}, but has {ours[kind]} rows {kind}; without it "
-                    f"there are {plain[kind]}"
-                )
+                assert claim in _SAVES, f"saves = {claim!r} is not one of {', '.join(_SAVES)}"
+                before, now = _SAVES[claim](plain), _SAVES[claim](ours)
+                assert now < before, f"it claims to save {claim}: {now} with it, {before} without"
 
     def both_savings_show(self) -> None:
         claims = {getattr(strategy.plugin, "saves", None) for strategy in self.strategies}
@@ -279,22 +289,24 @@ class _Kit:
         )
 
 
-_SAVES = {"rows": "trained", "forward": "forwarded", "loading": "loaded"}
+_SAVES: dict[str, Callable[[dict[str, Any]], float]] = {
+    "rows": lambda record: record["rows"]["trained"],
+    "forward": lambda record: record["rows"]["forwarded"],
+    "loading": lambda record: record["rows"]["loaded"],
+    "flops": lambda record: record["flops"],
+}
 
 
 class _Stopped(Exception):
     """Ends a run as a kill would, between two epochs."""
 
 
-def _stop_in_second_epoch(epoch: int, epochs: float, record: Any) -> None:
-    if epoch == 2:
-        raise _Stopped
+def _stop_in(last: int) -> Callable[..., None]:
+    def on_epoch(epoch: int, epochs: float, record: Any) -> None:
+        if epoch == last:
+            raise _Stopped
 
-
-def _stop_before_last(run: Run) -> dict[str, float]:
-    if run.epoch == math.ceil(run.epochs) - 2:
-        raise _Stopped
-    return evaluate(run.model, run.train, run.split("validation"), TASK.batch_size)
+    return on_epoch
 
 
 class _Watcher:
@@ -304,7 +316,7 @@ class _Watcher:
         self.states: list[Any] = []
 
     @hookimpl
-    def on_epoch_start(self, run):
+    def prepare(self, run):
         self.states.append(global_state(run.device))
 
     @hookimpl
@@ -325,8 +337,21 @@ def _same(a: Any, b: Any) -> bool:
     return a == b
 
 
+@contextlib.contextmanager
+def _reading_forbidden(run: Run) -> Iterator[None]:
+    """Make reading a tensor back fail, by a mode of CUDA or on tensors without data."""
+    if run.device.type == "cuda":
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    else:
+        _move_to_meta(run)
+        yield
+
+
 def _move_to_meta(run: Run) -> None:
-    """Move a run's state to the device that has shapes but no data, so that reading back fails."""
     meta = torch.device("meta")
     run.device = run.meter.device = meta
     run.train = run.train.to(meta)
@@ -346,4 +371,6 @@ def _to_meta(value: Any) -> Any:
         return {key: _to_meta(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(_to_meta(item) for item in value)
+    if isinstance(value, deque):
+        return deque((_to_meta(item) for item in value), value.maxlen)
     return value

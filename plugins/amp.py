@@ -44,12 +44,13 @@ class AMP:
         with torch.autocast(self.device, dtype=self._torch_dtype()):
             return (yield)
 
-    @hookimpl(wrapper=True)
+    # First of all wrappers, so outermost: a penalty that another one adds is scaled as well.
+    @hookimpl(wrapper=True, tryfirst=True)
     def reduce_loss(self):
         numerator, denominator = yield
         return self.scaler.scale(numerator), denominator
 
-    @hookimpl(wrapper=True)
+    @hookimpl(wrapper=True, tryfirst=True)
     def finish_gradients(self, run):
         self.scaler.unscale_(run.optimizer)
         return (yield)

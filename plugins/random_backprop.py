@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 
-from dataeff import Plan, Share, hookimpl
+from dataeff import Plan, Share, hookimpl, portion
 
 
 @hookimpl
@@ -41,8 +41,7 @@ class RandomBackprop:
 
 def kept_per_batch(sizes, keep):
     """Return how many rows each batch keeps: running totals are floor(keep * rows so far)."""
-    # A share such as 0.7 is a little below 7/10 in binary; 10 rows must still keep 7.
-    totals = (keep * sizes.cumsum(0).double() + 1e-9).floor().long()
+    totals = torch.tensor([portion(keep, rows) for rows in sizes.cumsum(0).tolist()])
     return totals.diff(prepend=totals.new_zeros(1))
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 
-from dataeff import Share, hookimpl
+from dataeff import Share, hookimpl, portion
 
 
 @hookimpl
@@ -33,7 +33,7 @@ class RandomSubset:
         if self.mask is None or self.redraw == "epoch":
             samples = run.split("train")
             order = torch.randperm(len(samples), generator=run.rng("random_subset"))
-            chosen = samples[order[: int(self.keep * len(samples))]]
+            chosen = samples[order[: portion(self.keep, len(samples))]]
             self.mask = torch.zeros(len(run.labels), dtype=torch.bool)
             self.mask[chosen] = True
         return self.mask

@@ -16,7 +16,8 @@ def plain(n=6, start=0):
 def paired(widths=(2, 1, 2, 1)):
     row = torch.tensor([r for r, width in enumerate(widths) for _ in range(width)])
     idx = torch.arange(len(row)) + 100
-    batch = Batch(idx[:, None].float(), idx, idx % 3, row, len(widths))
+    width = widths[0] if len(set(widths)) == 1 else None
+    batch = Batch(idx[:, None].float(), idx, idx % 3, row, len(widths), width)
     batch.fields["mark"] = idx * 10
     return batch
 
@@ -29,6 +30,7 @@ def check(batch):
     if not batch.merged:
         assert torch.equal(batch.x[:, 0], batch.idx.float())
     assert batch.row.unique().tolist() == list(range(batch.R))
+    assert batch.row.tolist() == sorted(batch.row.tolist())
 
 
 def test_plain_rows_and_samples_coincide():
@@ -39,7 +41,7 @@ def test_plain_rows_and_samples_coincide():
     check(batch)
 
 
-@pytest.mark.parametrize("widths", [(2, 1, 2, 1), (2, 2, 2, 2)])
+@pytest.mark.parametrize("widths", [(2, 1, 2, 1), (2, 2, 2, 2), (1, 3, 1, 3)])
 def test_rows_keep_all_their_samples_in_the_order_asked(widths):
     batch = paired(widths)
     wanted = [batch.idx[batch.row == r].tolist() for r in (3, 0)]
@@ -59,11 +61,25 @@ def test_equal_widths_read_nothing_back():
 
 def test_a_row_that_loses_all_samples_goes():
     batch = paired()
-    batch.keep_samples(torch.tensor([0, 3, 4]))
-    assert batch.idx.tolist() == [100, 103, 104]
+    batch.keep_samples(torch.tensor([4, 0, 3]))
+    assert batch.idx.tolist() == [100, 104, 103]
     assert batch.row.tolist() == [0, 1, 1]
     assert batch.R == 2
     check(batch)
+
+
+def test_after_mixing_each_sample_reads_its_own_row():
+    """Also where as many samples as rows are left, in whatever order they were asked for."""
+    batch = paired()
+    batch.keep_samples(torch.tensor([5, 1]))
+    assert batch.idx.tolist() == [101, 105]
+    batch.mix_rows(batch.x * 2, torch.ones(2, dtype=torch.bool))
+    assert batch.per_sample(batch.x)[:, 0].tolist() == [202.0, 210.0]
+
+
+def test_a_mask_is_refused():
+    with pytest.raises(TypeError, match="give indices"):
+        plain().keep_rows(torch.ones(6, dtype=torch.bool))
 
 
 def test_a_row_scores_as_its_hardest_sample():

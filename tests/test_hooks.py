@@ -7,10 +7,34 @@ import pytest
 import torch
 
 from dataeff import Batch, DataeffError, Plan, hookimpl, hookspecs
+from dataeff.models import build_model
 from dataeff.plugins import Plugin, hook_kind
 from dataeff.testing import TASK, train_tiny, weights
+from dataeff.training.optimizing import build_optimizer
 
 HOOKS = [name for name, spec in vars(hookspecs).items() if hasattr(spec, "dataeff_spec")]
+KINDS = {
+    "combine": [
+        "report",
+        "prune_dataset",
+        "should_stop",
+        "should_step",
+        "lr_factor",
+        "compute_factor",
+    ],
+    "chain": ["drain", "select_batch", "resize_batch", "transform_batch"],
+    "own": [
+        "plan_epoch",
+        "load",
+        "forward",
+        "network",
+        "sample_losses",
+        "reduce_loss",
+        "backward",
+        "finish_gradients",
+        "optimizer_step",
+    ],
+}
 ROWS = 81  # 90 samples, of which 9 are the validation part
 
 
@@ -73,8 +97,6 @@ def test_hook_register_datasets(installed):
 
 
 def test_hook_register_models(installed):
-    from dataeff.models import build_model
-
     class Net(torch.nn.Sequential):
         def forward_features(self, x):
             return self[0](x)
@@ -122,6 +144,51 @@ def test_hook_prepare(installed):
     result = train_tiny(Probe(prepare=lambda run: calls.append(run.epoch)), installed=installed)
     assert calls == [0]
     assert result.record["clocks"]["prepare"] > 0
+
+
+def test_hook_on_resume(installed, tmp_path):
+    """Surgery on the network: the weights of the checkpoint fit what this hook rebuilds."""
+
+    class Widen:
+        width = None
+
+        @hookimpl
+        def setup(self):
+            self.width = 8
+
+        @hookimpl
+        def on_epoch_start(self, run, epoch):
+            if epoch == 2:
+                self.width = 12
+                self.rebuild(run)
+
+        @hookimpl
+        def on_resume(self, run):
+            if self.width == 12:
+                self.rebuild(run)
+
+        def rebuild(self, run):
+            run.model_changed()
+            with torch.random.fork_rng():
+                torch.manual_seed(0)
+                run.model = build_model(
+                    "tiny[width=12]", installed.models, classes=4, shape=(3, 8, 8)
+                )
+            run.optimizer = build_optimizer(run.task, run.model)
+
+    class Stop(Exception):
+        pass
+
+    def stop(epoch, epochs, record):
+        if epoch == 4:
+            raise Stop
+
+    whole = train_tiny(Widen(), installed=installed)
+    with pytest.raises(Stop):
+        train_tiny(Widen(), installed=installed, folder=tmp_path, on_epoch=stop)
+    resumed = train_tiny(Widen(), installed=installed, folder=tmp_path)
+    assert torch.equal(weights(resumed), weights(whole))
+    assert resumed.record["flops"] == whole.record["flops"]
 
 
 def test_hook_on_epoch_start(installed):
@@ -410,6 +477,6 @@ def test_hook_optimizer_step(installed):
     assert result.record["steps"] == 20
 
 
-@pytest.mark.parametrize("name", HOOKS)
-def test_hook_kinds_are_those_of_the_docstrings(name):
-    assert hook_kind(name) in ("watch", "combine", "chain", "own")
+def test_hook_kinds_are_those_of_the_design():
+    kinds = {kind: [name for name in HOOKS if hook_kind(name) == kind] for kind in KINDS}
+    assert kinds == KINDS

@@ -1,5 +1,7 @@
 """The meter: exclusive clocks, phases that add up, counts by hand, FLOPs by shape."""
 
+from typing import ClassVar
+
 import pytest
 import torch
 from torch import nn
@@ -75,6 +77,37 @@ def test_phases_split_the_train_clock_and_nothing_else(time):
     assert sum(meter.seconds.values()) == meter.wall["train"]
 
 
+class Event:
+    """A device event: it can be read only once the device was waited for."""
+
+    made: ClassVar[list] = []
+
+    def __init__(self, time):
+        self.at, self.done = time.now, False
+        Event.made.append(self)
+
+    def elapsed_time(self, other):
+        assert self.done
+        assert other.done, "an event was read before the device had passed it"
+        return 1000 * (other.at - self.at)
+
+
+def test_device_events_are_read_after_the_device_was_waited_for(time, monkeypatch):
+    def synchronize(device):
+        for event in Event.made:
+            event.done = True
+
+    monkeypatch.setattr("torch.accelerator.synchronize", synchronize)
+    monkeypatch.setattr(Meter, "_stamp", lambda self: Event(time))
+    meter = Meter(torch.device("cuda"))
+    with meter.clock("train"):
+        meter.phase("load")
+        time.now += 2
+        meter.phase("step")
+        time.now += 3
+    assert +meter.seconds == {"load": 2, "step": 3}
+
+
 def test_counts_of_a_run_computed_by_hand(installed):
     record = train_tiny("baseline", installed=installed).record
     rows = 81 * 4  # 90 samples less a tenth for validation, four epochs
@@ -110,13 +143,13 @@ def test_a_model_that_changes_is_counted_by_version(installed):
     plain = train_tiny("baseline", installed=installed).run.meter
     changed = train_tiny(Widen(), installed=installed).run.meter
     assert changed.flops == plain.flops
-    assert {key.split("/")[0] for key in changed.work} == {"0", "1"}
+    assert {key.split("/")[0] for key in changed._flops_per_row} == {"0", "1"}
 
 
 def test_state_goes_on_where_it_was():
     meter = Meter(CPU)
     with meter.clock("train"):
-        meter.count("trained", 3, torch.Size([3, 8, 8]), 0, 1.0)
+        meter.count("trained", 3, torch.Size([3, 8, 8]), "0", 1.0)
     other = Meter(CPU)
     other.load_state_dict(meter.state_dict())
     assert other.state_dict() == meter.state_dict()

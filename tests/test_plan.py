@@ -14,6 +14,7 @@ def test_the_last_batch_takes_what_is_left():
 def test_a_last_batch_of_one_joins_the_one_before():
     assert Plan.cut(torch.arange(9), 4).sizes == [4, 5]
     assert Plan(torch.arange(5), [4, 0, 1, 0]).sizes == [5]
+    assert Plan(torch.arange(8), [1, 1, 1, 2, 1, 2]).sizes == [3, 3, 2]
     assert Plan.cut(torch.arange(1), 4).sizes == [1]
 
 
@@ -27,7 +28,7 @@ def test_sizes_must_add_up():
 
 
 @pytest.mark.parametrize(
-    ("share", "sizes"), [(1.0, [4, 4, 2]), (0.5, [5]), (0.6, [4, 2]), (0.3, [3]), (0.0, [])]
+    ("share", "sizes"), [(1.0, [4, 4, 2]), (0.5, [5]), (0.6, [4, 2]), (0.3, [3]), (0.01, [1])]
 )
 def test_a_fractional_epoch_takes_the_head(share, sizes):
     plan = Plan.cut(torch.arange(10), 4).head(share)
@@ -46,4 +47,6 @@ def test_padding_never_reaches_the_device():
     assert [part.idx.tolist() for part in parts] == [[5, 3, 8], [1, 2, 7, 9, 4]]
     assert [part.row.tolist() for part in parts] == [[0, 0, 1], [0, 0, 1, 1, 2]]
     assert [part.R for part in parts] == [2, 3]
+    assert [part.width for part in parts] == [None, None]
+    assert [part.width for part in Plan(rows[2:4], [2]).on(torch.device("cpu"))] == [2]
     assert all(torch.equal(part.samples, part.idx) for part in parts)

@@ -11,7 +11,7 @@ from dataeff_plugins.random_backprop import draw, kept_per_batch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataeff import hookimpl
+from dataeff import hookimpl, portion
 from dataeff.testing import TASK, train_tiny, weights
 from dataeff.training.optimizing import schedule
 
@@ -224,26 +224,55 @@ def test_amp_says_whether_the_processor_helps(installed):
     assert columns["amp_accelerated"] is is_accelerated("cpu", torch.bfloat16)
 
 
+class Look:
+    """Write down the scale of the loss and the gradient that reaches the optimizer."""
+
+    def __init__(self):
+        self.scales, self.gradients = [], []
+
+    @hookimpl(wrapper=True, tryfirst=True)
+    def reduce_loss(self, losses):
+        numerator, denominator = yield
+        self.scales.append(float((numerator / losses.sum()).detach()))
+        return numerator, denominator
+
+    @hookimpl(wrapper=True)
+    def finish_gradients(self, run):
+        result = yield
+        self.gradients.append(run.model.head.weight.grad.clone())
+        return result
+
+    def state_dict(self):
+        return {}
+
+
 def test_amp_with_float16_scales_the_loss_and_takes_the_scale_back(installed):
-    """On any device: the gradient that reaches the optimizer is that of the plain loss."""
-    gradients = []
+    half, plain = Look(), Look()
+    train_tiny(half, AMP(dtype="float16"), installed=installed)
+    train_tiny(plain, installed=installed)
+    assert half.scales[0] == pytest.approx(2.0**16)
+    assert plain.scales[0] == pytest.approx(1.0)
+    assert torch.allclose(half.gradients[0], plain.gradients[0], atol=2e-3)
 
-    class Look:
+
+@pytest.mark.parametrize("first", [True, False])
+def test_amp_scales_what_others_add_to_the_loss_in_either_order(installed, first):
+    class Lasso:
         @hookimpl(wrapper=True)
-        def finish_gradients(self, run):
-            raw = max(p.grad.abs().max() for p in run.model.parameters())
-            result = yield
-            gradients.append((float(raw), run.model.head.weight.grad.clone()))
-            return result
+        def reduce_loss(self, run, batch):
+            numerator, denominator = yield
+            penalty = sum(p.square().sum() for p in run.model.parameters())
+            return numerator + 0.5 * batch.R * penalty, denominator
 
-        def state_dict(self):
-            return {}
+    def size(result):
+        return sum(float(p.detach().square().sum()) for p in result.run.model.parameters())
 
-    amp = AMP(dtype="float16")
-    train_tiny(Look(), amp, installed=installed)
-    half = gradients[:]
-    gradients.clear()
-    train_tiny(Look(), installed=installed)
-    assert amp.scaler.get_scale() >= 1
-    assert half[0][0] > 100 * gradients[0][0], "the gradients are scaled up at first"
-    assert torch.allclose(half[0][1], gradients[0][1], atol=2e-3)
+    pair = [Lasso(), AMP(dtype="float16")]
+    both = size(train_tiny(*(pair if first else pair[::-1]), installed=installed))
+    assert both == pytest.approx(size(train_tiny(Lasso(), installed=installed)), rel=0.02)
+    assert both < 0.8 * size(train_tiny(installed=installed))
+
+
+def test_a_share_of_a_count_is_that_of_decimal_numbers(installed):
+    for keep, n in ((0.29, 100), (0.57, 100), (0.58, 100), (0.7, 10)):
+        assert portion(keep, n) == round(keep * n)

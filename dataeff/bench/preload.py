@@ -1,4 +1,8 @@
 """What the fork server imports once, so that starting a cell's process is cheap."""
 
+# ruff: noqa: F401
+# Every optimizer asks for torch._dynamo, which takes as long to import as torch itself.
+import torch._dynamo
+
 import dataeff._torchvision_ops
-import dataeff.bench.runner  # noqa: F401
+import dataeff.bench.runner

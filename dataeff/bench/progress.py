@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from dataeff.bench.runner import Event
+from dataeff.bench.runner import Event, one_line
 
 
 class Watch:
@@ -36,9 +36,12 @@ class Watch:
     def __exit__(self, *error: object) -> None:
         self.bar.stop()
         if self.skipped:
-            self.console.print(
-                f"{self.skipped} finished cells were skipped (--fresh runs them again)."
+            cells = (
+                "1 finished cell was"
+                if self.skipped == 1
+                else f"{self.skipped} finished cells were"
             )
+            self.console.print(f"{cells} skipped (--fresh runs them again).")
 
     def __call__(self, event: Event) -> None:
         """Show one event of the runner."""
@@ -64,6 +67,6 @@ def outcome(event: Event) -> str:
         return "another process has it"
     record = event.record
     if record["status"] != "finished":
-        return f"{record['status']}: {record['error']}"
+        return f"{record['status']}: {one_line(record['error'])}"
     seconds = record["clocks"].get("prepare", 0.0) + record["clocks"]["train"]
     return f"{record['metrics']['test_top1']:.2f}% in {seconds:.1f} s"

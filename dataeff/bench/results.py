@@ -14,21 +14,38 @@ from typing import Any
 
 import pandas as pd
 
+from dataeff.errors import DataeffError
+
 DONE = ("finished", "diverged")
 
 
 def cell_folder(root: Path, task: str, strategy: str, seed: int, identity: str) -> Path:
     """Return the folder of a cell: readable, and unique by its identity."""
-    slug = re.sub(r"[^\w.=+]+", "-", strategy).strip("-")[:60]
-    return root / f"{task}-{slug}-s{seed}-{identity}"
+    return root / f"{slug(task)[:60]}-{slug(strategy)[:60]}-s{seed}-{identity}"
+
+
+def slug(text: str) -> str:
+    """Return the text as a file name: everything unusual becomes one dash."""
+    return re.sub(r"[^\w.=+]+", "-", text).strip("-.")
+
+
+@contextmanager
+def _written_whole(path: Path) -> Iterator[Path]:
+    """Yield a path to write to, which takes the place of `path` once it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Two runs of one suite write the same tables: each has a partial file of its own.
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a file by write-then-rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text)
-    os.replace(partial, path)
+    with _written_whole(path) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -43,12 +60,19 @@ def _finite(value: Any) -> Any:
         return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
+    if getattr(value, "ndim", None) == 0:
+        return _finite(value.item())
     return value if isinstance(value, int | str | bool | None) else str(value)
 
 
 def read_json(path: Path) -> Any:
     """Read a JSON file, or return None where there is none."""
-    return json.loads(path.read_text()) if path.exists() else None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise DataeffError(f"{path} is damaged ({error}); delete its folder.") from None
 
 
 def write_csv(path: Path, table: pd.DataFrame) -> None:
@@ -58,9 +82,8 @@ def write_csv(path: Path, table: pd.DataFrame) -> None:
 
 def write_parquet(path: Path, table: pd.DataFrame) -> None:
     """Write a table by write-then-rename."""
-    partial = path.with_name(path.name + ".partial")
-    table.to_parquet(partial, index=False)
-    os.replace(partial, path)
+    with _written_whole(path) as partial:
+        table.to_parquet(partial, index=False)
 
 
 def is_done(folder: Path) -> bool:
@@ -86,5 +109,6 @@ def claimed(folder: Path) -> Iterator[bool]:
 
 
 def read_runs(suite_folder: Path) -> list[dict[str, Any]]:
-    """Read the record of every cell of a suite, in the order of their names."""
-    return [json.loads(path.read_text()) for path in sorted(suite_folder.glob("*/run.json"))]
+    """Read the record of every cell of a suite, with its folder's name, in order of the names."""
+    paths = sorted(suite_folder.glob("*/run.json"))
+    return [read_json(path) | {"folder": path.parent.name} for path in paths]

@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+import os
 import shutil
 import signal
-import time
+import sys
+import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
+from datetime import UTC, datetime
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +37,11 @@ from dataeff.bench.suite import Suite
 from dataeff.data import load_dataset
 from dataeff.models import build_model
 from dataeff.plugins import Installed, compose, load_plugins
-from dataeff.training.cell import pick_device, train_cell
+from dataeff.training.cell import OnEpoch, pick_device, train_cell
 from dataeff.training.task import Task
+
+# Slow to import: where this process needed one, the fork server imports it once for all cells.
+_HEAVY = ("sklearn.datasets", "torchvision", "timm")
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,8 @@ class Cell:
     strategy: str
     seed: int
     folder: Path
+    parameters: dict[str, dict[str, Any]] = field(repr=False)
+    sources: dict[str, str] = field(repr=False)
     conditions: dict[str, Any] = field(repr=False)
 
     @property
@@ -68,18 +77,29 @@ class Cell:
 
 
 def suite_cells(suite: Suite, settings: Settings, installed: Installed) -> list[Cell]:
-    """List the cells, seed by seed, so that drift of the machine hits all strategies alike."""
+    """List the cells, seed by seed, so that drift of the machine hits all strategies alike.
+
+    A cell is known by its task, the strategy's parameters and source, the seed and the conditions:
+    who edits a strategy gets new cells.
+    """
     stamp = conditions(pick_device(settings.device))
     root = settings.results / suite.name
     cells = []
     for task_name, task in suite.tasks.items():
         for seed in range(suite.seeds):
             for strategy in suite.strategies:
-                parameters = [(s.entry.name, s.values) for s in compose(strategy, installed)]
-                key = [task.id, parameters, seed, conditions_id(stamp)]
+                parts = compose(strategy, installed)
+                what = {
+                    "parameters": {part.entry.name: part.values for part in parts},
+                    "sources": {part.entry.name: part.entry.digest for part in parts},
+                }
+                key = [task_name, task.id, what, seed, conditions_id(stamp)]
                 identity = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:8]
                 folder = cell_folder(root, task_name, strategy, seed, identity)
-                cells.append(Cell(suite.name, task_name, task, strategy, seed, folder, stamp))
+                cell = Cell(
+                    suite.name, task_name, task, strategy, seed, folder, conditions=stamp, **what
+                )
+                cells.append(cell)
     return cells
 
 
@@ -90,7 +110,8 @@ def check_tasks(suite: Suite, settings: Settings, installed: Installed) -> None:
         data = load_dataset(
             task.dataset, installed.datasets, root=settings.data_root, device=torch.device("cpu")
         )
-        with meta:
+        # A network that cannot be built without data is left to its first cell.
+        with meta, suppress(NotImplementedError, RuntimeError):
             build_model(task.model, installed.models, classes=data.classes, shape=data.shape)
 
 
@@ -116,6 +137,9 @@ def run_cells(cells: list[Cell], settings: Settings, watch: Watcher, fresh: bool
         def tell(kind: str, share: float = 0.0, record: dict | None = None) -> None:
             watch(Event(kind, cell, number, len(cells), share, record or {}))  # noqa: B023
 
+        def tell_epoch(epoch: int, epochs: float, line: Mapping[str, Any]) -> None:
+            tell("epoch", min(1.0, epoch / epochs), dict(line))
+
         with claimed(cell.folder) as mine:
             if not mine:
                 tell("elsewhere")
@@ -126,9 +150,9 @@ def run_cells(cells: list[Cell], settings: Settings, watch: Watcher, fresh: bool
                 tell("skipped", record=read_json(cell.folder / "run.json"))
                 continue
             tell("started")
-            execute = _run_here if settings.in_process else _run_apart
-            for epoch, epochs, line in execute(cell, settings):
-                tell("epoch", share=min(1.0, epoch / epochs), record=line)
+            (cell.folder / "run.json").unlink(missing_ok=True)
+            execute = run_cell if settings.in_process else _run_apart
+            execute(cell, settings, tell_epoch)
             tell("ended", record=read_json(cell.folder / "run.json"))
 
 
@@ -140,58 +164,59 @@ def _empty(folder: Path) -> None:
             path.unlink()
 
 
-def _run_here(cell: Cell, settings: Settings) -> Iterator[tuple[int, float, dict]]:
-    lines: list[tuple[int, float, dict]] = []
-    run_cell(cell, settings, lambda *line: lines.append(line))
-    yield from lines
-
-
-def _run_apart(cell: Cell, settings: Settings) -> Iterator[tuple[int, float, dict]]:
+def _run_apart(cell: Cell, settings: Settings, on_epoch: OnEpoch) -> None:
     """Run a cell in its own process; a crash or a hang ends that cell alone."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["dataeff.bench.preload"])
+    heavy = [name for name in _HEAVY if name in sys.modules]
+    context.set_forkserver_preload(["dataeff.bench.preload", *heavy])
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_child, args=(cell, settings, theirs), daemon=False)
     process.start()
     theirs.close()
+    why = f"no epoch ended within {settings.timeout:g} seconds, so it was stopped; see --timeout"
     try:
-        deadline = time.monotonic() + settings.timeout
-        while True:
-            if not ours.poll(max(0.0, deadline - time.monotonic())):
-                process.kill()
-                process.join()
-                minutes = settings.timeout / 60
-                _fail(
-                    cell,
-                    f"no epoch ended within {minutes:g} minutes, so it was stopped; see --timeout",
-                )
-                return
+        while ready := wait([ours, process.sentinel], settings.timeout):
             try:
-                yield ours.recv()
-            except EOFError:
+                line = ours.recv() if ours in ready else None
+            except (EOFError, OSError):
+                line = None
+            if line is None:
+                process.join(settings.timeout)
+                why = _cause_of_death(process.exitcode)
                 break
-            deadline = time.monotonic() + settings.timeout
-        process.join()
+            on_epoch(*line)
     finally:
         if process.is_alive():
-            process.terminate()
-            process.join()
+            process.kill()
+        process.join()
     if read_json(cell.folder / "run.json") is None:
-        code = process.exitcode
-        why = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
-        _fail(cell, f"the process died with {why}; SIGKILL usually means that memory ran out")
+        _fail(cell, why)
+
+
+def _cause_of_death(code: int | None) -> str:
+    if code is None or code >= 0:
+        return f"the process ended with exit code {code} and left no result"
+    name = signal.Signals(-code).name
+    hint = "; usually that means that memory ran out" if name == "SIGKILL" else ""
+    return f"the process was ended by {name}{hint}"
 
 
 def _child(cell: Cell, settings: Settings, connection: Connection) -> None:
     # Ctrl-C reaches the whole group; the parent ends us, so that one of us speaks.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_die_with_parent, daemon=True).start()
     run_cell(cell, settings, lambda *line: connection.send(line))
     connection.close()
 
 
-def run_cell(cell: Cell, settings: Settings, on_epoch: Callable[..., None]) -> None:
+def _die_with_parent() -> None:
+    """End this process with its parent, whose claim on the cell is gone then."""
+    wait([multiprocessing.parent_process().sentinel])
+    os._exit(1)
+
+
+def run_cell(cell: Cell, settings: Settings, on_epoch: OnEpoch) -> None:
     """Train a cell and write its folder, whatever happens."""
-    (cell.folder / "run.json").unlink(missing_ok=True)
     try:
         result = train_cell(
             cell.task,
@@ -203,29 +228,44 @@ def run_cell(cell: Cell, settings: Settings, on_epoch: Callable[..., None]) -> N
             folder=cell.folder,
             on_epoch=on_epoch,
         )
+        write_csv(cell.folder / "epochs.csv", pd.DataFrame(result.epochs))
+        columns = {name: column.numpy() for name, column in result.samples.items()}
+        write_parquet(cell.folder / "samples.parquet", pd.DataFrame(columns))
     except Exception as error:
         _fail(cell, f"{type(error).__name__}: {error}", traceback.format_exc())
         return
-    write_csv(cell.folder / "epochs.csv", pd.DataFrame(result.epochs))
-    columns = {name: column.numpy() for name, column in result.samples.items()}
-    write_parquet(cell.folder / "samples.parquet", pd.DataFrame(columns))
     (cell.folder / "traceback.txt").unlink(missing_ok=True)
     _write_record(cell, result.record)
+    _forget(cell)
+
+
+def _forget(cell: Cell) -> None:
     (cell.folder / "checkpoint.pt").unlink(missing_ok=True)
     shutil.rmtree(cell.folder / "children", ignore_errors=True)
 
 
 def _fail(cell: Cell, error: str, trace: str = "") -> None:
     write_text(cell.folder / "traceback.txt", trace or error + "\n")
-    task = cell.task.model_dump(mode="json")
-    record = {"status": "failed", "error": error, "strategy": cell.strategy, "seed": cell.seed}
-    _write_record(cell, {**record, "task": task, "task_id": cell.task.id})
+    record = {
+        "status": "failed",
+        "error": error,
+        "strategy": cell.strategy,
+        "parameters": cell.parameters,
+        "task": cell.task.model_dump(mode="json"),
+        "task_id": cell.task.id,
+        "seed": cell.seed,
+    }
+    _write_record(cell, record)
 
 
 def _write_record(cell: Cell, record: dict[str, Any]) -> None:
-    stamp = {"conditions_id": conditions_id(cell.conditions), "conditions": cell.conditions}
-    head = {"suite": cell.suite, "task_name": cell.task_name}
-    write_json(cell.folder / "run.json", {**head, **record, **stamp})
+    head = {"suite": cell.suite, "task_name": cell.task_name, "sources": cell.sources}
+    tail = {
+        "conditions_id": conditions_id(cell.conditions),
+        "conditions": cell.conditions,
+        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    write_json(cell.folder / "run.json", {**head, **record, **tail})
 
 
 def write_suite(suite: Suite, settings: Settings, command: str) -> None:
@@ -238,10 +278,15 @@ def write_suite(suite: Suite, settings: Settings, command: str) -> None:
 
 
 def failures(cells: list[Cell]) -> list[str]:
-    """Return one line per failed cell."""
+    """Return one line per failed cell: which, why, and where its traceback is."""
     records = [(cell, read_json(cell.folder / "run.json")) for cell in cells]
     return [
-        f"{cell.title}: {record['error']}"
+        f"{cell.title}: {one_line(record['error'])} (see {cell.folder}/traceback.txt)"
         for cell, record in records
         if record and record["status"] == "failed"
     ]
+
+
+def one_line(text: str) -> str:
+    """Return the first line of a message that may have many."""
+    return text.strip().split("\n")[0]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,18 +48,22 @@ class Suite(BaseModel):
 
 def load_suite(text: str, installed: Installed) -> Suite:
     """Load a suite by path or by registered name, with every strategy in canonical form."""
-    path = Path(text)
+    path, name = Path(text), Path(text).stem
     if path.suffix != ".toml":
-        path = installed.suites[text].factory
+        path, name = Path(installed.suites[text].factory), text
     try:
-        content = tomllib.loads(path.read_text())
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataeffError(
             f"There is no suite file {path}; dataeff suites lists those by name."
         ) from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataeffError(f"{path} is not valid TOML: {error}.") from None
-    return make_suite({"name": path.stem, **content}, installed, where=str(path))
+    if "name" in content:
+        raise DataeffError(
+            f"{path}: there is no key 'name': the suite is called {name}; use title for more."
+        )
+    return make_suite({"name": name, **content}, installed, where=str(path))
 
 
 def make_suite(content: dict[str, Any], installed: Installed, where: str) -> Suite:
@@ -66,31 +72,43 @@ def make_suite(content: dict[str, Any], installed: Installed, where: str) -> Sui
         suite = Suite.model_validate(content)
     except ValidationError as error:
         raise DataeffError(_explain(error, where)) from None
-    try:
+    with _place(f"{where}: strategies"):
         suite.strategies = [canonical(compose(text, installed)) for text in suite.strategies]
-        for line in suite.published:
-            line.strategy = canonical(compose(line.strategy, installed))
-            if line.task is not None and line.task not in suite.tasks:
-                raise UnknownName(f"published names no task of this suite: {line.task!r}.")
-        for task in suite.tasks.values():
+        repeated = [text for text in suite.strategies if suite.strategies.count(text) > 1]
+        if repeated:
+            raise DataeffError(f"{repeated[0]} is there twice; delete one.")
+    for name, task in suite.tasks.items():
+        with _place(f"{where}: tasks.{name}.dataset"):
             part = parse_one(task.dataset)
             installed.datasets[part.name].read(part.params)
-    except DataeffError as error:
-        raise type(error)(f"{where}: {error}") from None
-    repeated = {text for text in suite.strategies if suite.strategies.count(text) > 1}
-    if repeated:
-        raise DataeffError(f"{where}: strategies names {repeated.pop()} twice; delete one.")
+    for number, line in enumerate(suite.published):
+        with _place(f"{where}: published.{number}.strategy"):
+            line.strategy = canonical(compose(line.strategy, installed))
+        if line.task is not None and line.task not in suite.tasks:
+            hint = did_you_mean(line.task, suite.tasks) or f" They are: {', '.join(suite.tasks)}."
+            raise UnknownName(
+                f"{where}: published.{number}.task: there is no task {line.task!r}.{hint}"
+            )
     return suite
 
 
+@contextmanager
+def _place(where: str) -> Iterator[None]:
+    """Put the place of a mistake before its message."""
+    try:
+        yield
+    except DataeffError as error:
+        raise type(error)(f"{where}: {error}") from None
+
+
 def _explain(error: ValidationError, where: str) -> str:
-    first = error.errors()[0]
+    # A misspelt key is also a missing one; its own error helps more.
+    first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        table = Task if len(first["loc"]) > 1 and first["loc"][0] == "tasks" else Suite
-        known = Published.model_fields if first["loc"][0] == "published" else table.model_fields
-        name = str(first["loc"][-1])
-        hint = did_you_mean(name, known) or f" Known keys: {', '.join(known)}."
+        table = {"tasks": Task, "published": Published}.get(first["loc"][0], Suite)
+        known = [name for name in table.model_fields if (table, name) != (Suite, "name")]
+        hint = did_you_mean(str(first["loc"][-1]), known) or f" Known keys: {', '.join(known)}."
         return f"{where}: there is no key {key!r}.{hint}"
     if first["type"] == "missing":
         return f"{where}: the key {key!r} is missing; add it."

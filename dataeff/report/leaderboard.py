@@ -23,36 +23,61 @@ def read_suite(folder: Path) -> dict[str, Any]:
     return suite
 
 
+def current_runs(folder: Path) -> list[dict[str, Any]]:
+    """Return the records of the suite as it stands now; what an earlier version left is left out.
+
+    Earlier are another task under the name, and other defaults or another source of a strategy.
+    """
+    tasks = list(read_suite(folder)["task_ids"].items())
+    runs = [run for run in read_runs(folder) if (run["task_name"], run["task_id"]) in tasks]
+    runs.sort(key=lambda run: run.get("ended") or "")
+    newest = {_label(run): _version(run) for run in runs}
+    runs = [run for run in runs if _version(run) == newest[_label(run)]]
+    # One line per seed, the newest, also where folders were copied together.
+    runs = list({(*_label(run), run["seed"]): run for run in runs}.values())
+    places = {name: place for place, (name, _) in enumerate(tasks)}
+    return sorted(runs, key=lambda run: (places[run["task_name"]], run["folder"]))
+
+
+def _version(run: dict[str, Any]) -> tuple[Any, Any]:
+    return run.get("parameters"), run.get("sources")
+
+
+def _label(run: dict[str, Any]) -> tuple[str, str, str]:
+    return run["task_name"], run["conditions_id"], run["strategy"]
+
+
 def runs_table(folder: Path) -> pd.DataFrame:
-    """Return one line per cell of the suite as it stands now; earlier versions are left out."""
-    suite = read_suite(folder)
-    current = set(suite["task_ids"].values())
-    return pd.DataFrame([_line(run) for run in read_runs(folder) if run["task_id"] in current])
+    """Return one line per cell of the suite as it stands now."""
+    return pd.DataFrame([_line(run) for run in current_runs(folder)])
 
 
 def _line(run: dict[str, Any]) -> dict[str, Any]:
-    clocks = {f"{name}_seconds": value for name, value in run.get("clocks", {}).items()}
-    process = {f"{name}_process_seconds": v for name, v in run.get("process_clocks", {}).items()}
-    flat = {
+    head = ("suite", "task_name", "strategy", "seed", "status", "error", "conditions_id", "task_id")
+    tail = ("steps", "epochs", "train_loss", "flops", "peak_memory", "ranked", "ended", "folder")
+    clocks = run.get("clocks", {})
+    measured = {
         **run.get("metrics", {}),
-        **clocks,
-        **process,
+        **{f"{name}_seconds": value for name, value in clocks.items()},
+        **{f"{name}_process_seconds": v for name, v in run.get("process_clocks", {}).items()},
         **{f"{name}_phase_seconds": value for name, value in run.get("phases", {}).items()},
         **{f"rows_{name}": value for name, value in run.get("rows", {}).items()},
-        **run.get("columns", {}),
     }
-    head = ("suite", "task_name", "strategy", "seed", "status", "error", "conditions_id", "task_id")
-    tail = ("steps", "epochs", "train_loss", "flops", "peak_memory", "ranked")
-    line = {name: run.get(name) for name in head} | flat | {name: run.get(name) for name in tail}
-    seconds = [line.get("prepare_seconds"), line.get("train_seconds")]
-    line["total_seconds"] = sum(s for s in seconds if s is not None) if any(seconds) else None
-    return line
+    line = {name: run.get(name) for name in head} | measured
+    line |= {name: run.get(name) for name in tail}
+    line["total_seconds"] = sum(clocks.get(c, 0.0) for c in ("prepare", "train")) or None
+    # What a strategy reports never takes the place of what was measured.
+    extra = run.get("columns", {})
+    return line | {name: value for name, value in extra.items() if name not in line}
 
 
 def leaderboard(folder: Path) -> pd.DataFrame:
     """Return one line per task, conditions and strategy; compare within the first two only."""
+    return _leaderboard(folder, runs_table(folder))
+
+
+def _leaderboard(folder: Path, runs: pd.DataFrame) -> pd.DataFrame:
     suite = read_suite(folder)
-    runs = runs_table(folder)
     if runs.empty:
         raise DataeffError(
             f"{folder} holds no runs of this suite yet; type: dataeff run {folder.name}"
@@ -62,17 +87,20 @@ def leaderboard(folder: Path) -> pd.DataFrame:
         finished = group[group.status == "finished"]
         reference = finished[finished.strategy == suite["reference"]].set_index("seed")
         part = [
-            _summary(rows, reference, finished[finished.strategy == strategy].set_index("seed"))
-            | {"task": task, "strategy": strategy, "conditions": conditions}
+            {"task": task, "strategy": strategy}
+            | _summary(rows, reference, finished[finished.strategy == strategy].set_index("seed"))
+            | {"conditions": conditions}
             | _published(suite, task, strategy)
             for strategy, rows in group.groupby("strategy", sort=False)
         ]
-        first = [line for line in part if line["strategy"] == suite["reference"]]
-        rest = [line for line in part if line["strategy"] != suite["reference"]]
-        lines += first + sorted(rest, key=lambda line: -np.nan_to_num(line["speedup"], nan=-1))
-    table = pd.DataFrame(lines)
-    front = ["task", "strategy"]
-    return table[front + [name for name in table.columns if name not in front]]
+        lines += sorted(part, key=lambda line: _place(line, suite["reference"]))
+    return pd.DataFrame(lines)
+
+
+def _place(line: dict[str, Any], reference: str) -> tuple[bool, bool, float]:
+    """Return where a line belongs: the reference, then by speed-up, then what has no rank."""
+    speedup = np.nan_to_num(line["speedup"], nan=0.0)
+    return line["strategy"] != reference, not line["ranked"], -speedup
 
 
 def _summary(rows: pd.DataFrame, reference: pd.DataFrame, ours: pd.DataFrame) -> dict[str, Any]:
@@ -133,7 +161,8 @@ def _published(suite: dict[str, Any], task: str, strategy: str) -> dict[str, Any
 
 def write_tables(folder: Path) -> pd.DataFrame:
     """Write leaderboard.csv and runs.csv; return the leaderboard."""
-    table = leaderboard(folder)
+    runs = runs_table(folder)
+    table = _leaderboard(folder, runs)
     write_csv(folder / "leaderboard.csv", table)
-    write_csv(folder / "runs.csv", runs_table(folder))
+    write_csv(folder / "runs.csv", runs)
     return table

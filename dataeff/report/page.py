@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.resources
 import io
+import re
 from html import escape
 from pathlib import Path
 from string import Template
@@ -13,22 +14,23 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dataeff.bench.results import read_runs, write_text
-from dataeff.report.leaderboard import read_suite
+from dataeff.bench.results import write_text
+from dataeff.report.leaderboard import current_runs, read_suite
 from dataeff.report.terminal import cells, groups
 
-# Okabe and Ito's colours: told apart by colour-blind readers too.
+# Okabe and Ito's colours: told apart by colour-blind readers too. Markers tell the rest apart.
 _COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#666666")
+_MARKERS = "osD^vXP*"
 
 
 def write_report(folder: Path, table: pd.DataFrame) -> Path:
     """Write report.html beside the tables; return its path."""
-    suite, runs = read_suite(folder), read_runs(folder)
-    sections = [_section(title, part, folder) for title, part in groups(table)]
-    page = Template(importlib.resources.files("dataeff.report").joinpath("page.html").read_text())
-    text = page.substitute(
+    suite, runs = read_suite(folder), current_runs(folder)
+    curves = _curves(folder, runs)
+    sections = [_section(title, part, curves) for title, part in groups(table)]
+    page = importlib.resources.files("dataeff.report").joinpath("page.html")
+    text = Template(page.read_text(encoding="utf-8")).substitute(
         title=escape(suite["title"] or suite["name"]),
-        name=escape(suite["name"]),
         sections="\n".join(sections),
         conditions=_conditions(runs),
         command=escape(suite["command"]),
@@ -38,68 +40,85 @@ def write_report(folder: Path, table: pd.DataFrame) -> Path:
     return folder / "report.html"
 
 
-def _section(title: str, part: pd.DataFrame, folder: Path) -> str:
+Curves = dict[tuple[str, str, str], pd.DataFrame]
+"""Mean lines of epochs.csv by task, conditions and strategy."""
+
+
+def _curves(folder: Path, runs: list[dict[str, Any]]) -> Curves:
+    parts: dict[tuple[str, str, str], list[pd.DataFrame]] = {}
+    columns = ["epoch", "prepare_seconds", "train_seconds", "test_top1"]
+    for run in runs:
+        if run["status"] == "finished":
+            key = (run["task_name"], run["conditions_id"], run["strategy"])
+            lines = pd.read_csv(folder / run["folder"] / "epochs.csv", usecols=columns)
+            parts.setdefault(key, []).append(lines)
+    return {key: pd.concat(part).groupby("epoch").mean() for key, part in parts.items()}
+
+
+def _section(title: str, part: pd.DataFrame, curves: Curves) -> str:
     header, lines = cells(part)
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in line) + "</tr>" for line in lines
+        "<tr>" + "".join(f"<td>{_breakable(text)}</td>" for text in line) + "</tr>"
+        for line in lines
     )
-    figures = _svg(_trade_off(part)) + _svg(_curves(part, folder))
     return (
         f"<section><h2>{escape(title)}</h2><div class=scroll><table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div><div class=figures>{figures}</div></section>"
+        f"<tbody>{body}</tbody></table></div>{_figure(part, curves)}</section>"
     )
 
 
-def _trade_off(part: pd.DataFrame) -> Figure:
-    """Draw accuracy against speed-up, with the spread over seeds."""
-    figure = Figure(figsize=(5.6, 4.2), layout="constrained")
-    axes = figure.add_subplot(xlabel="speed-up (times)", ylabel="test accuracy (%)")
+def _breakable(text: str) -> str:
+    """Escape a text; a long strategy may break between its parts."""
+    return re.sub(r"([,+])(?=[a-z])", r"\1<wbr>", escape(text))
+
+
+def _figure(part: pd.DataFrame, curves: Curves) -> str:
+    """Draw accuracy against speed-up, and against the seconds of training, with one legend."""
+    part = part[part["n"] > 0]
+    if part.empty:
+        return ""
+    longest = part["strategy"].str.len().max()
+    columns = max(1, int(140 // (longest + 8)))
+    figure = Figure(figsize=(11, 4.4 + 0.2 * -(-len(part) // columns)), layout="constrained")
+    points, lines = figure.subplots(1, 2)
+    points.set(xlabel="speed-up (times)", ylabel="test accuracy (%), ± 1 sd over seeds")
+    lines.set(xlabel="prepare + train seconds", ylabel="test accuracy (%), mean over seeds")
     for number, row in enumerate(part.to_dict("records")):
-        axes.errorbar(
+        colour = _COLOURS[number % len(_COLOURS)]
+        marker = _MARKERS[(number + number // len(_COLOURS)) % len(_MARKERS)]
+        style = {"color": colour, "marker": marker}
+        points.errorbar(
             row["speedup"],
             row["accuracy"],
             yerr=row["accuracy_std"],
-            fmt="o",
+            linestyle="",
             capsize=3,
-            color=_COLOURS[number % len(_COLOURS)],
             label=row["strategy"],
+            **style,
         )
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
-    return figure
-
-
-def _curves(part: pd.DataFrame, folder: Path) -> Figure:
-    """Draw test accuracy against prepare and train seconds, averaged over seeds."""
-    figure = Figure(figsize=(5.6, 4.2), layout="constrained")
-    axes = figure.add_subplot(xlabel="prepare + train seconds", ylabel="test accuracy (%)")
-    curves = _epochs(folder, set(part["conditions"]), set(part["task"]))
-    for number, strategy in enumerate(part["strategy"]):
-        if strategy in curves:
-            mean = curves[strategy]
-            seconds = mean["prepare_seconds"] + mean["train_seconds"]
-            colour = _COLOURS[number % len(_COLOURS)]
-            axes.plot(seconds, mean["test_top1"], color=colour, label=strategy)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
-    return figure
-
-
-def _epochs(folder: Path, conditions: set[str], tasks: set[str]) -> dict[str, pd.DataFrame]:
-    parts: dict[str, list[pd.DataFrame]] = {}
-    for path in sorted(folder.glob("*/epochs.csv")):
-        run = pd.read_json(path.with_name("run.json"), typ="series")
-        if run["conditions_id"] in conditions and run["task_name"] in tasks:
-            parts.setdefault(run["strategy"], []).append(pd.read_csv(path))
-    return {name: pd.concat(part).groupby("epoch").mean() for name, part in parts.items()}
+        mean = curves[row["task"], row["conditions"], row["strategy"]]
+        seconds = mean["prepare_seconds"] + mean["train_seconds"]
+        style["markevery"] = max(1, len(mean) // 12)
+        lines.plot(seconds, mean["test_top1"], markersize=4, linewidth=1.2, **style)
+    points.axvline(1, color="#999999", linewidth=0.8, zorder=0)
+    for axes in (points, lines):
+        axes.grid(alpha=0.3)
+    # Not by figure.legend's own labels: it leaves out names that begin with an underscore.
+    legend = figure.legend(
+        points.containers, part["strategy"], loc="outside lower left", ncols=columns, fontsize=8
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    return _svg(figure)
 
 
 def _svg(figure: Figure) -> str:
     buffer = io.StringIO()
     # Text as text keeps the file small; a fixed salt keeps it the same for the same numbers.
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dataeff"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=False)
+        figure.savefig(buffer, format="svg", metadata=nothing, transparent=False)
     text = buffer.getvalue()
     return f"<figure>{text[text.index('<svg') :]}</figure>"
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pandas as pd
 from rich.table import Table
+from rich.text import Text
 
 Row = dict[str, Any]
 
 
-def _number(value: float, spec: str) -> str:
-    return "-" if value is None or math.isnan(value) else format(value, spec)
+def _number(value: float, spec: str, unit: str = "") -> str:
+    return "-" if value is None or math.isnan(value) else format(value, spec) + unit
 
 
 def _accuracy(row: Row) -> str:
@@ -29,7 +30,7 @@ def _difference(row: Row) -> str:
 
 def _speedup(row: Row) -> str:
     mark = "" if row["ranked"] or math.isnan(row["speedup"]) else " (not ranked)"
-    return _number(row["speedup"], ".2f") + "x" + mark
+    return _number(row["speedup"], ".2f", "x") + mark
 
 
 COLUMNS: dict[str, Callable[[Row], str]] = {
@@ -41,11 +42,14 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "prep s": lambda row: _number(row["prepare_seconds"], ".2f"),
     "train s": lambda row: _number(row["train_seconds"], ".2f"),
     "speed-up": _speedup,
-    "ideal": lambda row: _number(row["ideal_speedup"], ".2f") + "x",
+    "ideal": lambda row: _number(row["ideal_speedup"], ".2f", "x"),
     "real/ideal": lambda row: _number(row["realised"], ".2f"),
     "rows": lambda row: _number(row["rows_trained"], ",.0f"),
     "peak MiB": lambda row: _number(row["peak_memory_mib"], ".0f"),
 }
+
+# What a narrow terminal leaves out, the least telling first.
+_DISPENSABLE = ("peak MiB", "rows", "prep s", "F1 %", "train s", "real/ideal", "ideal")
 
 
 def cells(group: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
@@ -54,7 +58,7 @@ def cells(group: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     if "published_accuracy" in group and group["published_accuracy"].notna().any():
         columns["paper %"] = lambda row: _number(row["published_accuracy"], ".2f")
     if "published_speedup" in group and group["published_speedup"].notna().any():
-        columns["paper speed-up"] = lambda row: _number(row["published_speedup"], ".2f") + "x"
+        columns["paper speed-up"] = lambda row: _number(row["published_speedup"], ".2f", "x")
     if group["trouble"].any():
         columns["trouble"] = lambda row: row["trouble"]
     rows = group.to_dict("records")
@@ -67,18 +71,36 @@ def groups(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [(f"{task} (conditions {conditions})", part) for (task, conditions), part in parts]
 
 
-def rich_tables(table: pd.DataFrame) -> list[Table]:
-    """Return one terminal table per task and conditions."""
+def rich_tables(table: pd.DataFrame, width: int) -> list[Table]:
+    """Return one terminal table per task and conditions; the narrower, the fewer columns."""
     tables = []
     for title, part in groups(table):
         header, lines = cells(part)
-        shown = Table(title=title, title_justify="left", header_style="bold")
-        for name in header:
-            shown.add_column(name, justify="left" if name == "strategy" else "right", no_wrap=True)
+        dropped = []
+        for name in _DISPENSABLE:
+            if sum(_widths(header, lines)) + 3 * len(header) + 1 > width:
+                place = header.index(name)
+                dropped.append(header.pop(place))
+                lines = [line[:place] + line[place + 1 :] for line in lines]
+        caption = f"Too narrow for: {', '.join(dropped)} (see leaderboard.csv)" if dropped else None
+        shown = Table(
+            title=Text(title),
+            title_justify="left",
+            header_style="bold",
+            caption=caption,
+            caption_justify="left",
+        )
+        shown.add_column(header[0], overflow="fold", min_width=min(24, _widths(header, lines)[0]))
+        for name in header[1:]:
+            shown.add_column(name, justify="right", no_wrap=True)
         for line in lines:
-            shown.add_row(*[text.replace("[", r"\[") for text in line])
+            shown.add_row(*map(Text, line))
         tables.append(shown)
     return tables
+
+
+def _widths(header: list[str], lines: list[list[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(header, *lines, strict=True)]
 
 
 def plain_text(table: pd.DataFrame) -> str:
@@ -86,7 +108,7 @@ def plain_text(table: pd.DataFrame) -> str:
     blocks = []
     for title, part in groups(table):
         header, lines = cells(part)
-        widths = [max(len(line[i]) for line in [header, *lines]) for i in range(len(header))]
+        widths = _widths(header, lines)
         aligned = [
             "  ".join(
                 text.ljust(width) if i == 0 else text.rjust(width)
@@ -104,11 +126,8 @@ def markdown(table: pd.DataFrame) -> str:
     for title, part in groups(table):
         header, lines = cells(part)
         rule = ["---", *["---:"] * (len(header) - 1)]
-        text = ["| " + " | ".join(line) + " |" for line in [header, rule, *lines]]
+        lines = [[f"`{line[0]}`", *line[1:]] for line in lines]
+        safe = [[text.replace("|", r"\|") for text in line] for line in [header, rule, *lines]]
+        text = ["| " + " | ".join(line) + " |" for line in safe]
         blocks.append("\n".join([f"**{title}**", "", *text]))
     return "\n\n".join(blocks)
-
-
-def width(table: pd.DataFrame) -> int:
-    """Return the columns that the widest terminal table needs."""
-    return max(len(line) for line in plain_text(table).splitlines()) + 3 * len(COLUMNS) + 1

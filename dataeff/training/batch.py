@@ -11,9 +11,10 @@ from torch import Tensor
 class Batch:
     """Samples that go through the network together, and the rows that hold them.
 
-    `x` has S images until rows are mixed, R after that. Membership changes only through
-    `keep_rows`, `keep_samples` and `cat`. Strategies multiply `weight`, never assign it, and keep
-    their own per-sample columns in `fields`.
+    Samples are sorted by row. `x` has S images until rows are mixed, R after that. Membership
+    changes only through `keep_rows`, `keep_samples` and `cat`. Strategies multiply `weight`,
+    never assign it, and keep their own per-sample columns in `fields`. `width` is how many samples
+    each row holds, None where rows differ.
     """
 
     def __init__(
@@ -23,12 +24,14 @@ class Batch:
         y: Tensor,
         row: Tensor | None = None,
         R: int | None = None,
+        width: int | None = None,
     ) -> None:
         self.x = x
         self.idx = idx
         self.y = y
         self.R = len(idx) if R is None else R
         self.row = torch.arange(len(idx), device=idx.device) if row is None else row
+        self.width = 1 if row is None else width
         self.weight = torch.ones(len(idx), device=idx.device)
         self.mixed = torch.zeros(len(idx), dtype=torch.bool, device=idx.device)
         self.fields: dict[str, Tensor] = {}
@@ -39,35 +42,39 @@ class Batch:
         """Return the number of samples."""
         return len(self.idx)
 
-    @property
-    def plain(self) -> bool:
-        """Return whether every row is one sample, in order, so that rows and samples coincide."""
-        return self.R == self.S
-
     def keep_rows(self, rows: Tensor) -> None:
         """Keep these rows, in this order, with all their samples.
 
-        Where rows hold one sample each, or all hold equally many, nothing is read back; rows of
-        unequal width cost one read, because how many samples stay depends on which rows do.
+        Where all rows hold equally many samples nothing is read back; rows of unequal width cost
+        one read, because how many samples stay depends on which rows do.
         """
-        if self.plain:
-            return self._take(rows, torch.arange(len(rows), device=rows.device), len(rows), rows)
+        rows = self._indices(rows)
+        numbers = torch.arange(len(rows), device=rows.device)
+        if self.width == 1:
+            return self._take(rows, numbers, len(rows), rows)
         place = torch.full((self.R,), len(rows), device=rows.device)
-        place[rows] = torch.arange(len(rows), device=rows.device)
+        place[rows] = numbers
         place = place[self.row]
-        width, ragged = divmod(self.S, self.R)
-        count = int((place < len(rows)).sum()) if ragged else width * len(rows)
+        count = self.width * len(rows) if self.width else int((place < len(rows)).sum())
         samples = place.argsort(stable=True)[:count]
         return self._take(samples, place[samples], len(rows), rows)
 
     def keep_samples(self, samples: Tensor) -> None:
         """Keep these samples; a row that loses all of its samples goes. Not after mixing."""
-        if self.plain:
+        if self.width == 1:
             return self.keep_rows(samples)
         if self.merged:
             raise ValueError("samples of a mixed row share one image: use keep_rows after mixing")
+        samples = self._indices(samples)
+        samples = samples[self.row[samples].argsort(stable=True)]
         rows, row = self.row[samples].unique(return_inverse=True)
+        self.width = None
         return self._take(samples, row, len(rows), rows)
+
+    def _indices(self, chosen: Tensor) -> Tensor:
+        if chosen.dtype == torch.bool:
+            raise TypeError("give indices, not a mask: how many a mask keeps only the data knows")
+        return chosen.to(self.idx.device, non_blocking=True)
 
     def _take(self, samples: Tensor, row: Tensor, R: int, rows: Tensor) -> None:
         self.x = self.x[rows if self.merged else samples]
@@ -78,11 +85,14 @@ class Batch:
 
     def per_row(self, values: Tensor) -> Tensor:
         """Return one value per row: that of its hardest (largest) sample."""
-        if self.plain:
+        if self.width == 1:
             return values
-        return values.new_zeros(self.R).scatter_reduce_(
-            0, self.row, values, "amax", include_self=False
-        )
+        lowest = values.new_zeros(self.R)
+        return lowest.scatter_reduce_(0, self.row, values, "amax", include_self=False)
+
+    def per_sample(self, lines: Tensor) -> Tensor:
+        """Return one line per sample of what the network said of `x`."""
+        return lines[self.row] if self.merged else lines
 
     def mix_rows(self, x: Tensor, mixed: Tensor) -> None:
         """Replace the images by one per row, and mark the samples that now share theirs."""
@@ -107,4 +117,6 @@ class Batch:
             rows.append(batch.row + offset)
             offset += batch.R
         joined.row, joined.R, joined.merged = torch.cat(rows), offset, first.merged
+        widths = {batch.width for batch in batches}
+        joined.width = widths.pop() if len(widths) == 1 else None
         return joined

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from dataeff.data import Dataset, load_dataset
 from dataeff.errors import DataeffError, Diverged
 from dataeff.models import build_model
-from dataeff.plugins import Installed, Strategy, blame, canonical, compose
+from dataeff.plugins import Installed, Strategy, blaming, canonical, compose
 from dataeff.training.evaluate import evaluate
 from dataeff.training.loop import train
 from dataeff.training.meter import peak_memory, reset_peak_memory
-from dataeff.training.rng import derive
+from dataeff.training.rng import derive, forked
 from dataeff.training.run import Run
 from dataeff.training.task import Task
 
@@ -45,7 +45,8 @@ def pick_device(name: str = "auto") -> torch.device:
         return torch.device("cpu")
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
+        # The zero is written and read: a device without data is none to train on.
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, NotImplementedError):
         raise DataeffError(
             f"Device {name!r} cannot be used here; try --device cpu or auto."
@@ -106,28 +107,25 @@ def train_on(
             }
         run.history.append(_epoch_record(run, figures))
         on_epoch(run.epoch + 1, run.epochs, run.history[-1])
-        if not math.isfinite(figures["test"]["loss"]):
+        if not math.isfinite(figures["validation"].get("loss", 0.0)):
             raise Diverged(
-                f"The test loss after epoch {run.epoch} is not finite: lower the learning rate."
+                f"The validation loss of epoch {run.epoch} is not finite: lower the learning rate."
             )
         return figures["validation"]
 
-    status, error = "finished", ""
-    with torch.random.fork_rng(), _deterministic(task.deterministic):
+    if device.index is not None:
+        torch.accelerator.set_device_index(device.index)
+    with forked(device), _deterministic(task.deterministic), blaming(strategies):
+        run = make_run(data, task, strategies, seed, installed, device, folder)
+        run.warm_up()
+        torch.manual_seed(derive(seed, "global"))
+        reset_peak_memory(device)
+        run.resume()
+        status, error = "finished", ""
         try:
-            run = make_run(data, task, strategies, seed, installed, device, folder)
-            run.warm_up()
-            torch.manual_seed(derive(seed, "global"))
-            reset_peak_memory(device)
-            run.resume()
             train(run, measure)
         except Diverged as diverged:
             status, error = "diverged", str(diverged)
-        except Exception as failure:
-            blamed = blame(strategies, failure)
-            if blamed is failure:
-                raise
-            raise blamed from failure
         record = _record(run, status, error)
     return Result(record, run.history, _samples(run), run)
 
@@ -143,8 +141,11 @@ def make_run(
 ) -> Run:
     """Set a run up; of the dataset it is given the training split only."""
 
+    # Not the dataset itself: a run must not lead to the test set.
+    classes, shape = data.classes, data.shape
+
     def build() -> nn.Module:
-        return build_model(task.model, installed.models, classes=data.classes, shape=data.shape)
+        return build_model(task.model, installed.models, classes=classes, shape=shape)
 
     return Run(
         task, strategies, train=data.train, build=build, seed=seed, device=device, folder=folder
@@ -170,6 +171,7 @@ def _epoch_record(run: Run, figures: dict[str, dict[str, float]]) -> dict[str, A
 
 def _record(run: Run, status: str, error: str) -> dict[str, Any]:
     meter = run.meter
+    run.close_work()
     last = run.history[-1] if run.history else {}
     columns: dict[str, Any] = {}
     for part in run.hook.report(run=run):

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from dataeff.errors import StrategyError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from dataeff.training.run import Run
 
 _PLAIN = (bool, int, float, str, type(None))
+_CONTAINERS = {"tuple": tuple, "set": set, "frozenset": frozenset, "deque": collections.deque}
 _COUNTERS = ("epoch", "epochs", "prepared", "stopped", "model_version", "train_loss")
 
 
@@ -44,26 +46,30 @@ def save(run: Run, path: Path) -> None:
 
 def load(run: Run, path: Path) -> None:
     """Bring a run that was just set up to the state of a checkpoint."""
-    state = torch.load(path, map_location=run.device, weights_only=True)
+    state = torch.load(path, weights_only=True)
     for strategy, saved in zip(run.strategies, state["strategies"], strict=True):
         load_strategy_state(strategy.plugin, saved)
+    run.hook.on_resume(run=run)
     run.model.load_state_dict(state["model"])
     run.optimizer.load_state_dict(state["optimizer"])
     run.ledger.load_state_dict(state["ledger"])
     run.meter.load_state_dict(state["meter"])
-    run.rng.load_state_dict(to_cpu(state["streams"]))
-    set_global_state(to_cpu(state["global"]), run.device)
+    run.rng.load_state_dict(state["streams"])
+    set_global_state(state["global"], run.device)
     for name, value in state["counters"].items():
         setattr(run, name, value)
     run.history = state["history"]
 
 
 def strategy_state(plugin: Any) -> Any:
-    """Return a strategy's state: its own `state_dict`, or `vars(self)` as plain data."""
+    """Return a strategy's state: its own `state_dict`, or `vars(self)` as plain data.
+
+    Attributes that begin with an underscore are not state.
+    """
     if hasattr(plugin, "state_dict"):
         return plugin.state_dict()
-    name = type(plugin).__name__
-    return {key: _plain(value, f"{name}.{key}") for key, value in vars(plugin).items()}
+    kept = {key: value for key, value in vars(plugin).items() if not key.startswith("_")}
+    return {key: _plain(value, f"{type(plugin).__name__}.{key}") for key, value in kept.items()}
 
 
 def load_strategy_state(plugin: Any, state: Any) -> None:
@@ -78,15 +84,17 @@ def load_strategy_state(plugin: Any, state: Any) -> None:
 
 def _plain(value: Any, where: str) -> Any:
     """Turn a value into data; containers that JSON does not know carry their kind."""
-    if isinstance(value, (*_PLAIN, torch.Tensor)):
+    if type(value) in _PLAIN or isinstance(value, torch.Tensor):
         return value
-    if isinstance(value, dict):
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) is dict:
         return {key: _plain(item, f"{where}[{key!r}]") for key, item in value.items()}
-    if isinstance(value, list):
+    if type(value) is list:
         return [_plain(item, where) for item in value]
-    if isinstance(value, Batch):
+    if type(value) is Batch:
         return ("batch", _plain(vars(value), where))
-    if isinstance(value, tuple | set | frozenset | collections.deque):
+    if type(value) in _CONTAINERS.values():
         items = [_plain(item, where) for item in value]
         return (type(value).__name__, items, getattr(value, "maxlen", None))
     if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
@@ -96,9 +104,6 @@ def _plain(value: Any, where: str) -> Any:
         "numbers, containers and objects with state_dict, or write the strategy's own state_dict "
         "and load_state_dict."
     )
-
-
-_CONTAINERS = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
 def _revive(data: Any, now: Any, where: str) -> Any:
@@ -125,14 +130,3 @@ def _revive(data: Any, now: Any, where: str) -> Any:
         return now
     items = [_revive(item, None, where) for item in content]
     return collections.deque(items, *rest) if kind == "deque" else _CONTAINERS[kind](items)
-
-
-def to_cpu(value: Any) -> Any:
-    """Return the data with every tensor on the CPU: generators live there on any device."""
-    if isinstance(value, torch.Tensor):
-        return value.cpu()
-    if isinstance(value, dict):
-        return {key: to_cpu(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(to_cpu(item) for item in value)
-    return value

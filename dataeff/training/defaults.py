@@ -21,12 +21,12 @@ class DefaultLoop:
 
     @hookimpl
     def load(self, run, rows):
-        return Batch(next(run.stream), rows.idx, run.labels[rows.idx], rows.row, rows.R)
+        y = run.labels[rows.idx]
+        return Batch(next(run.stream), rows.idx, y, rows.row, rows.R, rows.width)
 
     @hookimpl
     def forward(self, run, batch):
-        logits = run.network(batch.x).float()
-        return logits if len(logits) == batch.S else logits[batch.row]
+        return batch.per_sample(run.network(batch.x))
 
     @hookimpl
     def network(self, run, x, between):

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
-
-from dataeff.errors import DataeffError
 
 if TYPE_CHECKING:
     from dataeff.training.batch import Batch
@@ -22,7 +19,7 @@ def train(run: Run, evaluate: Callable[[Run], Mapping[str, float]]) -> None:
             hook.prepare(run=run)
         run.prepared = True
         run.save()
-    while run.epoch < math.ceil(run.epochs) and not run.stopped:
+    while run.epoch < run.epoch_count and not run.stopped:
         with meter.clock("train"):
             train_epoch(run)
         run.close_epoch()
@@ -37,6 +34,7 @@ def train_epoch(run: Run) -> None:
     """Plan an epoch, train its batches, let strategies finish it."""
     plan = plan_epoch(run)
     train_plan(run, plan)
+    run.batch = run.batches
     run.meter.phase("other")
     run.hook.end_epoch(run=run)
 
@@ -48,13 +46,9 @@ def plan_epoch(run: Run) -> Plan:
     hook.on_epoch_start(run=run, epoch=epoch)
     kept = run.trainable.clone()
     for mask in hook.prune_dataset(run=run, epoch=epoch):
-        kept &= mask.to(kept.device)
-    plan = hook.plan_epoch(run=run, epoch=epoch, kept=kept).head(run.span)
-    if not len(plan):
-        raise DataeffError(
-            f"Epoch {epoch} has no rows: every sample was pruned; keep more of them."
-        )
-    return plan
+        kept &= run.checked_mask(mask)
+    plan = run.checked_plan(hook.plan_epoch(run=run, epoch=epoch, kept=kept))
+    return plan.head(run.span)
 
 
 def train_plan(run: Run, plan: Plan) -> None:
@@ -69,14 +63,14 @@ def train_plan(run: Run, plan: Plan) -> None:
 def batches(run: Run, plan: Plan) -> Iterator[Batch]:
     """Load and select what the plan says, then what strategies still hold back."""
     hook, meter = run.hook, run.meter
-    for rows in run.open(plan):
+    for number, rows in enumerate(run.open(plan)):
+        run.batch = number
         meter.phase("load")
         batch = hook.load(run=run, rows=rows)
         meter.rows["loaded"] += batch.S
         meter.phase("select")
         hook.select_batch(run=run, batch=batch)
         yield batch
-        run.batch += 1
     for drain, select_batch in run.drains():
         while held := drain(run=run):
             meter.phase("select")
@@ -91,13 +85,13 @@ def train_batch(run: Run, batch: Batch) -> None:
     hook.resize_batch(run=run, batch=batch)
     hook.transform_batch(run=run, batch=batch)
     meter.phase("forward")
-    logits = hook.forward(run=run, batch=batch)
+    logits = hook.forward(run=run, batch=batch).float()
     losses = hook.sample_losses(run=run, batch=batch, logits=logits)
     seen = {"batch": batch, "logits": logits.detach(), "losses": losses.detach()}
     run.ledger.record(**seen)
     hook.observe_batch(run=run, **seen)
     meter.phase("backward")
-    run.count("trained", batch.R, batch.x)
+    run.count("trained", batch.x)
     loss = hook.reduce_loss(run=run, batch=batch, logits=logits, losses=losses)
     hook.backward(run=run, loss=loss)
     run.pending = True

@@ -37,8 +37,9 @@ class Meter:
         self.seconds: Counter[str] = Counter()
         self.rows: Counter[str] = Counter()
         self.work: Counter[str] = Counter()
+        self.flops = 0.0
         self.steps = 0
-        self._flops: dict[str, int] = {}
+        self._flops_per_row: dict[str, int] = {}
         self._running: list[str] = []
         self._since = (0.0, 0.0)
         self._phase = "other"
@@ -58,14 +59,27 @@ class Meter:
             self._charge()
             self._running.pop()
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Charge what happens inside to nobody."""
+        with self.clock("paused"):
+            yield
+        del self.wall["paused"], self.process["paused"]
+
     def _charge(self) -> None:
+        end = (self._phase, self._stamp())
         if self.device.type not in ("cpu", "meta"):
+            # After the last stamp: an event can be read only once the device has passed it.
             torch.accelerator.synchronize(self.device)
         now = (time.perf_counter(), time.process_time())
         if self._running:
             self.wall[self._running[-1]] += now[0] - self._since[0]
             self.process[self._running[-1]] += now[1] - self._since[1]
-        self._close_spans(kept=self._running[-1:] == ["train"])
+        if self._running[-1:] == ["train"]:
+            for (name, start), (_, stop) in pairwise([*self._spans, end]):
+                on_host = isinstance(start, float)
+                self.seconds[name] += stop - start if on_host else start.elapsed_time(stop) / 1000
+        self._spans = [end]
         self._since = now
 
     # Phases -----------------------------------------------------------------------------------
@@ -92,57 +106,50 @@ class Meter:
         event.record()
         return event
 
-    def _close_spans(self, kept: bool) -> None:
-        end = (self._phase, self._stamp())
-        if kept:
-            for (name, start), (_, stop) in pairwise([*self._spans, end]):
-                on_host = isinstance(start, float)
-                self.seconds[name] += stop - start if on_host else start.elapsed_time(stop) / 1000
-        self._spans = [end]
-
     # Counts -----------------------------------------------------------------------------------
 
-    def count(self, kind: str, rows: int, shape: torch.Size, version: int, factor: float) -> None:
-        """Count rows of an input shape that the network of this version saw."""
+    def count(self, kind: str, rows: int, shape: torch.Size, version: str, factor: float) -> None:
+        """Count rows of an input shape that the network of this version saw.
+
+        What is off the clock is counted apart, and is no part of the work.
+        """
+        off = [clock for clock in self._running if clock.startswith("off_")]
+        if off:
+            self.rows[f"{off[-1]}_{kind}"] += rows
+            return
         self.rows[kind] += rows
         self.work[f"{version}/{'x'.join(map(str, shape))}"] += _COST[kind] * rows * factor
 
-    def close_work(self, model: torch.nn.Module, version: int) -> None:
-        """Count the FLOPs per row of input shapes not seen before; call it off the clock."""
-        for key in self.work:
-            of, shape = key.split("/")
-            if key not in self._flops and int(of) == version:
-                self._flops[key] = flops_per_row(model, [int(side) for side in shape.split("x")])
-
-    @property
-    def flops(self) -> float:
-        """Return the work done, in forward FLOPs."""
-        return sum(rows * self._flops[key] for key, rows in self.work.items())
+    def close_work(self, model: torch.nn.Module, version: str) -> None:
+        """Turn the rows counted for this network into FLOPs; call it off the clock."""
+        for key in [key for key in self.work if key.split("/")[0] == version]:
+            if key not in self._flops_per_row:
+                shape = [int(side) for side in key.split("/")[1].split("x")]
+                self._flops_per_row[key] = flops_per_row(model, shape)
+            self.flops += self.work.pop(key) * self._flops_per_row[key]
 
     def absorb(self, child: Meter) -> None:
         """Take over the cost of a nested run, onto the prepare clock."""
         for mine, theirs in ((self.wall, child.wall), (self.process, child.process)):
             mine["prepare"] += theirs["prepare"] + theirs["train"]
-        self.rows.update(child.rows)
-        for key, rows in child.work.items():
-            # A child's network may differ from ours at the same version number.
-            self.work[f"-1/{key.split('/')[1]}"] += rows * child._flops[key]
-            self._flops[f"-1/{key.split('/')[1]}"] = 1
-        self.steps += child.steps
+        for kind, rows in child.rows.items():
+            self.rows[f"prepare_{kind}"] += rows
+        self.flops += child.flops
 
     # State ------------------------------------------------------------------------------------
 
-    _STATE = ("wall", "process", "seconds", "rows", "work", "_flops")
+    _COUNTERS = ("wall", "process", "seconds", "rows", "work")
 
     def state_dict(self) -> dict[str, Any]:
         """Return every figure measured so far."""
-        return {name: dict(getattr(self, name)) for name in self._STATE} | {"steps": self.steps}
+        counters = {name: dict(getattr(self, name)) for name in self._COUNTERS}
+        return {**counters, "flops": self.flops, "steps": self.steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from earlier figures."""
-        for name in self._STATE:
-            getattr(self, name).update(state[name])
-        self.steps = state["steps"]
+        """Go on from earlier figures; what setting up has cost since is not counted twice."""
+        for name in self._COUNTERS:
+            setattr(self, name, Counter(state[name]))
+        self.flops, self.steps = state["flops"], state["steps"]
 
 
 def flops_per_row(model: torch.nn.Module, shape: list[int]) -> int:
@@ -160,13 +167,13 @@ def reset_peak_memory(device: torch.device) -> None:
             Path("/proc/self/clear_refs").write_text("5")
         except OSError:
             return
-    elif device.type != "meta":
+    elif hasattr(torch.get_device_module(device), "reset_peak_memory_stats"):
         torch.get_device_module(device).reset_peak_memory_stats(device)
 
 
 def peak_memory(device: torch.device) -> int:
     """Return the peak memory in bytes: of the device, or of this process on a CPU."""
-    if device.type not in ("cpu", "meta"):
+    if device.type != "cpu" and hasattr(torch.get_device_module(device), "max_memory_allocated"):
         return torch.get_device_module(device).max_memory_allocated(device)
     status = Path("/proc/self/status")
     if status.exists():

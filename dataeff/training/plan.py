@@ -17,21 +17,25 @@ class Rows:
     idx: Tensor
     row: Tensor | None
     R: int
+    width: int | None = 1
 
 
 class Plan:
     """Rows (M, k) of sample indices, padded with -1, and how many rows each batch takes.
 
-    A last batch of one row joins the one before it: BatchNorm has no variance of one.
+    A batch of one row joins the one before it: BatchNorm has no variance of one.
     """
 
     def __init__(self, rows: Tensor, sizes: list[int]) -> None:
         if sum(sizes) != len(rows):
             raise ValueError(f"batch sizes add up to {sum(sizes)}, the plan has {len(rows)} rows")
         self.rows = rows if rows.ndim == 2 else rows[:, None]
-        self.sizes = [size for size in sizes if size]
-        if len(self.sizes) > 1 and self.sizes[-1] == 1:
-            self.sizes[-2:] = [self.sizes[-2] + 1]
+        self.sizes: list[int] = []
+        for size in sizes:
+            if self.sizes and 1 in (size, self.sizes[-1]):
+                self.sizes[-1] += size
+            elif size:
+                self.sizes.append(size)
 
     @classmethod
     def cut(cls, rows: Tensor, batch_size: int) -> Plan:
@@ -47,11 +51,11 @@ class Plan:
         return iter(self.rows.split(self.sizes))
 
     def head(self, share: float) -> Plan:
-        """Return the first part of the plan: a fractional last epoch."""
+        """Return the first part of the plan, a row at least: a fractional last epoch."""
         if share >= 1:
             return self
-        count = round(share * len(self.rows))
-        sizes = []
+        count = min(len(self.rows), max(1, round(share * len(self.rows))))
+        sizes: list[int] = []
         for size in self.sizes:
             sizes.append(min(size, count - sum(sizes)))
         return Plan(self.rows[:count], sizes)
@@ -64,10 +68,12 @@ class Plan:
             indices = samples.to(device, non_blocking=True).split(self.sizes)
             parts = zip(samples.split(self.sizes), indices, self.sizes, strict=True)
             return [Rows(cpu, idx, None, size) for cpu, idx, size in parts]
-        sizes = torch.tensor(self.sizes)
+        sizes, widths = torch.tensor(self.sizes), real.sum(1)
         starts = (sizes.cumsum(0) - sizes).repeat_interleave(sizes)
-        row = (torch.arange(len(self.rows)) - starts).repeat_interleave(real.sum(1))
-        counts = [int(part.sum()) for part in real.split(self.sizes)]
+        row = (torch.arange(len(self.rows)) - starts).repeat_interleave(widths)
+        by_batch = widths.split(self.sizes)
+        counts = [int(part.sum()) for part in by_batch]
+        same = [int(part[0]) if (part == part[0]).all() else None for part in by_batch]
         both = torch.stack([samples, row]).to(device, non_blocking=True).split(counts, dim=1)
-        parts = zip(samples.split(counts), both, self.sizes, strict=True)
-        return [Rows(cpu, pair[0], pair[1], size) for cpu, pair, size in parts]
+        parts = zip(samples.split(counts), both, self.sizes, same, strict=True)
+        return [Rows(cpu, pair[0], pair[1], size, width) for cpu, pair, size, width in parts]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -46,9 +48,21 @@ def global_state(device: torch.device) -> dict[str, Any]:
         "python": random.getstate(),
         "numpy": (kind, torch.from_numpy(keys.astype(np.int64)), *rest),
     }
-    if device.type in ("cuda", "xpu"):
-        state["device"] = torch.get_device_module(device).get_rng_state(device)
+    if hasattr(torch.get_device_module(device), "get_rng_state"):
+        state["device"] = torch.get_device_module(device).get_rng_state()
     return state
+
+
+@contextmanager
+def forked(device: torch.device, seed: int | None = None) -> Iterator[None]:
+    """Put the global generators back afterwards; inside, torch's are seeded if `seed` is given."""
+    before = global_state(device)
+    if seed is not None:
+        torch.manual_seed(seed)
+    try:
+        yield
+    finally:
+        set_global_state(before, device)
 
 
 def set_global_state(state: dict[str, Any], device: torch.device) -> None:
@@ -59,4 +73,4 @@ def set_global_state(state: dict[str, Any], device: torch.device) -> None:
     kind, keys, *rest = state["numpy"]
     np.random.set_state((kind, keys.numpy().astype(np.uint32), *rest))  # noqa: NPY002
     if "device" in state:
-        torch.get_device_module(device).set_rng_state(state["device"], device)
+        torch.get_device_module(device).set_rng_state(state["device"])

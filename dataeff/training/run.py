@@ -23,7 +23,7 @@ from dataeff.training.loop import train as train_run
 from dataeff.training.meter import Meter
 from dataeff.training.optimizing import build_optimizer, schedule
 from dataeff.training.plan import Plan, Rows
-from dataeff.training.rng import Streams, derive
+from dataeff.training.rng import Streams, derive, forked
 from dataeff.training.task import Task
 
 
@@ -75,6 +75,7 @@ class Run:
         seed: int,
         device: torch.device,
         trainable: Tensor | None = None,
+        epochs: float | None = None,
         folder: Path | None = None,
     ) -> None:
         self.task, self.seed, self.device, self.folder = task, seed, device, folder
@@ -83,18 +84,15 @@ class Run:
         self.rng = Streams(seed)
         self.trainable = self._carve_validation() if trainable is None else trainable
         self._build = build
-        with torch.random.fork_rng():
-            torch.manual_seed(derive(seed, "init"))
-            self.model = build()
-        layout = torch.channels_last if task.channels_last else torch.contiguous_format
-        self.model = self.model.to(device, memory_format=layout).train()
+        self._layout = torch.channels_last if task.channels_last else torch.contiguous_format
+        with forked(device, derive(seed, "init")):
+            self.model = build().to(device, memory_format=self._layout).train()
         self.model_version = 0
-        self.module = self._compiled(Network(self.model))
         self.optimizer = build_optimizer(task, self.model)
         self.ledger = Ledger(len(train), device)
         self.meter = Meter(device)
 
-        self.epochs = task.epochs
+        self.epochs = task.epochs if epochs is None else epochs
         self.epoch = 0
         self.batch, self.batches = 0, 1
         self.prepared = self.stopped = self.pending = False
@@ -107,7 +105,8 @@ class Run:
         self.strategies = list(strategies)
         self.manager = activate(self.strategies, DefaultLoop())
         self.hook = self.manager.hook
-        self.hook.setup(run=self)
+        with self.meter.clock("prepare"), forked(device, derive(seed, "setup")):
+            self.hook.setup(run=self)
 
     def _carve_validation(self) -> Tensor:
         n = len(self.train)
@@ -116,6 +115,16 @@ class Run:
         trainable[order[: int(self.task.validation * n)]] = False
         return trainable
 
+    @property
+    def model(self) -> nn.Module:
+        """The network; a strategy that sets another one also gives `optimizer` its parameters."""
+        return self._model
+
+    @model.setter
+    def model(self, model: nn.Module) -> None:
+        self._model = model
+        self.module = self._compiled(Network(model))
+
     def _compiled(self, module: nn.Module) -> Callable[..., Tensor]:
         if not self.task.compile:
             return module
@@ -123,6 +132,12 @@ class Run:
         return torch.compile(module, backend=backend)
 
     # What strategies may ask ------------------------------------------------------------------
+
+    @property
+    def epoch_count(self) -> int:
+        """Return the number of epochs, a fractional last one included."""
+        # 25 * 0.28 is a little above 7: that is no eighth epoch.
+        return math.ceil(self.epochs - 1e-6)
 
     @property
     def span(self) -> float:
@@ -145,14 +160,13 @@ class Run:
 
     def network(self, x: Tensor, between: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """Call the network through its hook; without gradients, it counts as scoring."""
-        self.count("forwarded" if torch.is_grad_enabled() else "scored", len(x), x)
+        self.count("forwarded" if torch.is_grad_enabled() else "scored", x)
         return self.hook.network(run=self, x=x, between=between)
 
     def score(self, batch: Batch, fn: Callable[[Tensor, Tensor], Tensor] = cross_entropy) -> Tensor:
         """Return fn(logits, y), one line per sample, from an extra forward on the clock."""
         with self._scoring():
-            logits = self.network(batch.x).float()
-            return fn(logits if len(logits) == batch.S else logits[batch.row], batch.y)
+            return fn(batch.per_sample(self.network(batch.x)).float(), batch.y)
 
     def score_dataset(
         self,
@@ -165,11 +179,12 @@ class Run:
         """Return fn(logits, y) for many samples, in the order of `indices`, on the clock."""
         indices = self.split(split) if indices is None else indices.cpu()
         chunks = indices.split(self.task.batch_size)
+        labels = self.labels[indices.to(self.device)].split(self.task.batch_size)
         view = (self.seed, self.epoch) if augment else None
         with self._using(model), self._scoring():
             scores = [
-                fn(self.network(x).float(), self.labels[chunk.to(self.device)])
-                for chunk, x in zip(chunks, self.train.stream(chunks, view), strict=True)
+                fn(self.network(x).float(), y)
+                for x, y in zip(self._images(chunks, view), labels, strict=True)
             ]
         return torch.cat(scores)
 
@@ -180,36 +195,37 @@ class Run:
     def train_child(self, name: str, k: int, epochs: float, indices: Tensor | None = None) -> Run:
         """Train a nested run (a scoring model, a proxy) and charge it to the prepare clock.
 
-        It has its own seed, trains on `indices` of the full set (default: this run's training
-        samples), keeps only strategies that change precision, and checkpoints by itself.
+        It has its own seed, goes through the whole schedule in its `epochs`, trains on `indices`
+        of the full set (default: this run's training samples), keeps only strategies that change
+        precision, and checkpoints by itself.
         """
         trainable = self.trainable
         if indices is not None:
             trainable = torch.zeros_like(trainable).index_fill_(0, indices.cpu(), True)
-        folder = self.folder / "children" / f"{name}-{k}" if self.folder else None
-        with self.meter.clock("child"), torch.random.fork_rng():
-            seed = derive(self.seed, "child", name, k)
-            torch.manual_seed(seed)
+        seed = derive(self.seed, "child", name, k)
+        what = derive(seed, epochs, trainable.nonzero()[:, 0].tolist())
+        # The child measures itself, also across an interruption; our own clock must not add to it.
+        with self.meter.paused(), forked(self.device, seed):
             child = Run(
-                self.task.model_copy(update={"epochs": epochs}),
-                [s.again() for s in self.strategies if getattr(s.plugin, "precision", False)],
+                self.task,
+                [s.again() for s in self.strategies if is_precision(s)],
                 train=self.train,
                 build=self._build,
                 seed=seed,
                 device=self.device,
                 trainable=trainable,
-                folder=folder,
+                epochs=epochs,
+                folder=self.folder / "children" / f"{name}-{k}-{what:x}" if self.folder else None,
             )
             child.resume()
             train_run(child, evaluate=lambda run: {})
-        # The child measured itself, also across an interruption; our own watch must not add to it.
-        del self.meter.wall["child"], self.meter.process["child"]
         self.meter.absorb(child.meter)
         return child
 
     def model_changed(self) -> None:
-        """Say that the network's structure changed: FLOPs are counted anew from here."""
-        self.meter.close_work(self.model, self.model_version)
+        """Count FLOPs anew from here: call it just before the network's structure changes."""
+        with self.meter.paused():
+            self.close_work()
         self.model_version += 1
 
     # What the loop asks -----------------------------------------------------------------------
@@ -218,8 +234,28 @@ class Run:
         """Begin to read a plan: start the stream of its images and return its batches."""
         rows = plan.on(self.device)
         self.batch, self.batches = 0, len(rows)
-        self.stream = self.train.stream([r.samples for r in rows], (self.seed, self.epoch))
+        self.stream = self._images([r.samples for r in rows], (self.seed, self.epoch))
         return rows
+
+    def checked_mask(self, mask: Tensor) -> Tensor:
+        """Return what `prune_dataset` gave, if it is a mask over all samples."""
+        if mask.dtype != torch.bool or mask.shape != self.trainable.shape:
+            raise DataeffError(
+                f"prune_dataset must return a boolean mask over all {len(self.trainable)} samples."
+            )
+        return mask.to(self.trainable.device)
+
+    def checked_plan(self, plan: Plan | None) -> Plan:
+        """Return what `plan_epoch` gave, if it plans training samples and some of them."""
+        if plan is None:
+            raise DataeffError("plan_epoch gave no plan: a wrapper must return one.")
+        if not len(plan):
+            raise DataeffError(
+                f"Epoch {self.epoch} has no rows: every sample was pruned; keep more of them."
+            )
+        if not self.trainable[plan.rows[plan.rows >= 0]].all():
+            raise DataeffError("plan_epoch planned validation samples: plan what is kept.")
+        return plan
 
     def drains(self) -> Iterator[tuple[Callable, Callable]]:
         """Yield, per strategy, its `drain` and the `select_batch` of those written after it."""
@@ -231,10 +267,18 @@ class Run:
                 self.manager.subset_hook_caller("select_batch", plugins[: place + 1]),
             )
 
-    def count(self, kind: str, rows: int, x: Tensor) -> None:
-        """Count rows of this input, at the share of the network's work they cost now."""
+    def count(self, kind: str, x: Tensor) -> None:
+        """Count the rows of this input, at the share of the network's work they cost now."""
         factor = math.prod(self.hook.compute_factor(run=self))
-        self.meter.count(kind, rows, x.shape[1:], self.model_version, factor)
+        self.meter.count(kind, len(x), x.shape[1:], self._version, factor)
+
+    def close_work(self) -> None:
+        """Turn what was counted into FLOPs of the network as it is now."""
+        self.meter.close_work(self.model, self._version)
+
+    @property
+    def _version(self) -> str:
+        return str(self.model_version)
 
     def set_learning_rate(self) -> None:
         """Set the learning rate for this progress."""
@@ -244,9 +288,8 @@ class Run:
 
     def close_epoch(self) -> None:
         """Read the epoch's mean loss, once, and end the run if it is not finite."""
-        self.batch = self.batches
         self.train_loss = self.ledger.close_epoch()
-        self.meter.close_work(self.model, self.model_version)
+        self.close_work()
         if not math.isfinite(self.train_loss):
             raise Diverged(
                 f"The loss of epoch {self.epoch} is {self.train_loss}: lower the learning rate."
@@ -258,15 +301,28 @@ class Run:
         self.batch = 0
         self.save()
 
-    def warm_up(self, steps: int = 2) -> None:
-        """Take a few steps on throw-away copies, so that autotuning is not charged to anyone."""
+    def warm_up(self) -> None:
+        """Take a few steps on throw-away copies, so that autotuning is not charged to anyone.
+
+        The copy is called as precision strategies would have it, with full and last batch size.
+        """
         model = copy.deepcopy(self.model)
         module = self._compiled(Network(model))
         optimizer = build_optimizer(self.task, model)
-        samples = self.split("train")[: self.task.batch_size]
-        for x in self.train.stream([samples] * steps, (self.seed, 0)):
-            cross_entropy(module(x), self.labels[samples.to(self.device)]).mean().backward()
-            optimizer.step()
+        precise = activate([s for s in self.strategies if is_precision(s)], DefaultLoop())
+        samples = self.split("train")
+        sizes = Plan.cut(samples, self.task.batch_size).sizes
+        batches = [samples[: sizes[0]]] * 2 + [samples[: sizes[-1]]]
+        own, self.module = self.module, module
+        try:
+            for part, x in zip(batches, self._images(batches, (self.seed, 0)), strict=True):
+                logits = precise.hook.network(run=self, x=x, between=None).float()
+                cross_entropy(logits, self.labels[part.to(self.device)]).mean().backward()
+                optimizer.step()
+            with eval_mode(module), torch.no_grad():
+                precise.hook.network(run=self, x=x, between=None)
+        finally:
+            self.module = own
 
     def save(self) -> None:
         """Write a checkpoint, off the clock, if the run has a folder."""
@@ -283,13 +339,26 @@ class Run:
         with eval_mode(self.module), torch.no_grad(), self.meter.during("score"):
             yield
 
+    def _images(self, batches: Sequence[Tensor], view: tuple[int, int] | None) -> Iterator[Tensor]:
+        for x in self.train.stream(batches, view):
+            yield x.contiguous(memory_format=self._layout)
+
     @contextmanager
     def _using(self, model: nn.Module | None) -> Iterator[None]:
+        """Score with another network, at that network's cost."""
         if model is None:
             yield
             return
-        own, self.module = self.module, Network(model)
+        own = self.module, self.model_version
+        self.module, self.model_version = Network(model), f"other-{id(model)}"
         try:
             yield
+            with self.meter.paused():
+                self.meter.close_work(model, self._version)
         finally:
-            self.module = own
+            self.module, self.model_version = own
+
+
+def is_precision(strategy: Strategy) -> bool:
+    """Say whether a strategy only changes number formats."""
+    return getattr(strategy.plugin, "precision", False)

@@ -1,0 +1,110 @@
+"""What the commands share: how mistakes are told, common options, the console."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from dataeff.errors import DataeffError, did_you_mean
+from dataeff.plugins import load_plugins
+
+console = Console(highlight=False)
+
+
+class Commands(click.Group):
+    """Turns a mistake into one sentence and exit code 2, and knows close command names."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            hint = did_you_mean(args[0], self.commands) or f" Try: {', '.join(self.commands)}."
+            raise DataeffError(f"There is no command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            _tell_usage(ctx, error)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except DataeffError as error:
+            _tell(ctx, str(error))
+        except click.UsageError as error:
+            _tell_usage(ctx, error)
+        except OSError as error:
+            if error.filename is None:
+                raise
+            _tell(ctx, f"Cannot use {error.filename}: {error.strerror}.")
+        except KeyboardInterrupt:
+            click.echo(
+                "\nStopped. The same command goes on from the last finished epoch.", err=True
+            )
+            ctx.exit(130)
+
+
+def _tell(ctx: click.Context, message: str) -> NoReturn:
+    click.echo(f"Error: {message}", err=True)
+    ctx.exit(2)
+
+
+def _tell_usage(ctx: click.Context, error: click.UsageError) -> NoReturn:
+    message = error.format_message()
+    # Help, where a group was asked for nothing, comes as an error too.
+    if message.startswith("Usage:"):
+        raise error
+    _tell(ctx, f"{message} See: {(error.ctx or ctx).command_path} --help")
+
+
+def heading(name: str, text: str) -> None:
+    """Print a name in bold and a text beside it, both as they are."""
+    console.print(Text.assemble((name, "bold"), f"  {text}"), soft_wrap=True)
+
+
+def detail(title: str, text: str) -> None:
+    """Print an indented line, unless there is nothing to say."""
+    if text:
+        console.print(Text(f"    {title}: {text}"), soft_wrap=True)
+
+
+def with_plugins(command: Callable) -> Callable:
+    """Add --plugins-dir and pass what is installed as `installed`."""
+
+    @click.option(
+        "--plugins-dir",
+        "plugin_dirs",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        help="Also load every .py file of this folder as a plugin.",
+    )
+    @functools.wraps(command)
+    def wrapped(*args: Any, plugin_dirs: tuple[Path, ...], **options: Any) -> Any:
+        return command(
+            *args, installed=load_plugins(plugin_dirs), plugin_dirs=plugin_dirs, **options
+        )
+
+    return wrapped
+
+
+results_option = click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    envvar="DATAEFF_RESULTS",
+    show_default=True,
+    help="Folder of results.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+data_root_option = click.option(
+    "--data-root",
+    type=click.Path(path_type=Path),
+    envvar="DATAEFF_DATA",
+    help="Folder of data sets (or the variable DATAEFF_DATA).",
+)

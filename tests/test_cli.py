@@ -1,0 +1,543 @@
+"""The command line: what it prints, and that every mistake gets one sentence and exit code 2."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import click
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from dataeff.bench.runner import Settings
+from dataeff.cli import main, plugin_tools
+
+BLOBS = "synthetic[samples=90,test_samples=20,classes=4,size=8]"
+TASK = ["run", "--dataset", BLOBS, "--model", "tiny", "--epochs", "2"]
+FAST = ["--set", "batch_size=16", "--set", "lr=0.05", "--in-process", "--device", "cpu"]
+ADHOC = [*TASK, *FAST, "--name", "mine"]
+
+LOOSE = '''
+"""Half."""
+
+from dataclasses import dataclass
+
+import torch
+
+from dataeff import Share, hookimpl
+
+
+@hookimpl
+def register_strategies(register):
+    register("half", Half)
+    register("broken", Broken)
+    register("dice", Dice)
+
+
+@dataclass(eq=False)
+class Half:
+    """Keep the first rows, see half[keep=0.5]."""
+
+    keep: Share = 0.5
+    saves = "rows"
+    reads_back = True
+
+    @hookimpl
+    def select_batch(self, run, batch):
+        batch.keep_rows(torch.arange(max(1, int(self.keep * batch.R)), device=run.device))
+
+
+@dataclass(eq=False)
+class Broken:
+    """Fail at once."""
+
+    @hookimpl
+    def prepare(self, run):
+        raise ValueError("first line\\nsecond line")
+
+
+@dataclass(eq=False)
+class Dice:
+    """Draw from the global stream."""
+
+    @hookimpl
+    def select_batch(self, run, batch):
+        batch.keep_rows(torch.randperm(batch.R)[: batch.R - 1])
+'''
+
+
+@pytest.fixture(autouse=True)
+def _no_data_folder(monkeypatch):
+    monkeypatch.delenv("DATAEFF_DATA", raising=False)
+
+
+@pytest.fixture
+def loose(tmp_path):
+    """Return a folder with a loose plugin."""
+    folder = tmp_path / "loose"
+    folder.mkdir()
+    (folder / "half.py").write_text(LOOSE)
+    return str(folder)
+
+
+def call(*arguments):
+    """Call dataeff as a shell would; an exception that nobody caught is raised here."""
+    return CliRunner().invoke(main, [str(part) for part in arguments], catch_exceptions=False)
+
+
+def ok(*arguments):
+    result = call(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def mistake(*arguments):
+    """Return the one sentence that a mistake gets."""
+    result = call(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    return line.removeprefix("Error: ")
+
+
+# Help ------------------------------------------------------------------------------------------
+
+
+def all_commands(group=main, path=()):
+    for name, command in group.commands.items():
+        yield (*path, name), command
+        if isinstance(command, click.Group):
+            yield from all_commands(command, (*path, name))
+
+
+@pytest.mark.parametrize(("path", "command"), list(all_commands()), ids=lambda part: str(part))
+def test_every_command_has_help(path, command):
+    for flag in ("--help", "-h"):
+        text = ok(*path, flag)
+        assert text.startswith(f"Usage: main {' '.join(path)}")
+        assert command.help.split("\n")[0].split(".")[0].split("(")[0] in " ".join(text.split())
+
+
+def test_the_commands_are_those_of_the_design():
+    names = {" ".join(path) for path, _ in all_commands()}
+    assert names >= {"run", "leaderboard", "report", "strategies", "datasets", "models"}
+    assert names >= {"suites", "hooks"} | {
+        f"plugins {name}" for name in ("list", "install", "uninstall", "new", "check")
+    }
+
+
+def test_nothing_asked_prints_the_commands():
+    for arguments in ((), ("plugins",)):
+        result = call(*arguments)
+        assert result.output.startswith("Usage: ")
+        assert "Commands:" in result.output
+
+
+def test_the_version_is_printed():
+    assert "0.1" in ok("--version")
+
+
+# Running ---------------------------------------------------------------------------------------
+
+
+def test_an_adhoc_comparison_prints_a_table_and_then_skips():
+    arguments = (*ADHOC, "-s", "baseline", "-s", "random_backprop[keep=0.5]", "--seeds", "2")
+    first = ok(*arguments)
+    assert "cell 1/4: synthetic baseline seed 0: " in first
+    assert "cell 4/4: synthetic random_backprop seed 1: " in first
+    assert "skipped" not in first
+    table = first[first.index("synthetic (conditions") :].splitlines()
+    assert table[1].split()[:3] == ["strategy", "n", "accuracy"]
+    assert table[2].split()[:2] == ["baseline", "2"]
+    assert table[3].split()[:2] == ["random_backprop", "2"]
+    assert "Written: results/mine/leaderboard.csv, runs.csv, report.html" in first
+    assert {path.name for path in Path("results/mine").glob("*.*")} == {
+        "leaderboard.csv",
+        "report.html",
+        "runs.csv",
+        "suite.json",
+    }
+    second = ok(*arguments)
+    assert "4 finished cells were skipped (--fresh runs them again)." in second
+    assert "cell 1/4" not in second
+    assert second[second.index("synthetic (cond") :] == first[first.index("synthetic (cond") :]
+    assert "cell 1/4" in ok(*arguments, "--fresh")
+
+
+def test_the_table_holds_only_ascii_and_plus_minus_when_piped():
+    text = ok(*ADHOC, "-s", "baseline", "--seeds", "2")
+    assert {letter for letter in text if ord(letter) > 127} == {"±"}
+
+
+def test_a_suite_file_runs_with_fewer_seeds_and_other_strategies():
+    Path("little.toml").write_text(
+        f"""
+        strategies = ["baseline", "random_backprop"]
+        tasks.blobs = {{ dataset = "{BLOBS}", model = "tiny", epochs = 1, lr = 0.05 }}
+        """
+    )
+    ok("run", "little.toml", "-s", "random_subset[keep=0.50]", "--seeds", "1", "--in-process")
+    table = pd.read_csv("results/little/leaderboard.csv")
+    assert table["strategy"].tolist() == ["baseline", "random_subset"]
+    assert table["n"].tolist() == [1, 1]
+    ok("run", "little.toml", "-s", "baseline", "--seeds", "2", "--in-process")
+    assert pd.read_csv("results/little/leaderboard.csv")["n"].tolist() == [2, 1]
+
+
+def test_settings_reach_the_task_in_their_own_type():
+    pairs = ["schedule=step", "milestones=0.5,1", "nesterov=true", "clip=1", "compile=false"]
+    ok(*ADHOC, "-s", "baseline", "--seeds", "1", *[p for pair in pairs for p in ("--set", pair)])
+    task = json.loads(next(Path("results").glob("mine/*/run.json")).read_text())["task"]
+    assert (task["schedule"], task["milestones"]) == ("step", [0.5, 1])
+    assert (task["nesterov"], task["clip"], task["compile"]) == (True, 1, False)
+    assert (task["batch_size"], task["lr"]) == (16, 0.05)
+
+
+def test_results_of_names_with_dots_are_found_again():
+    arguments = [*TASK, *FAST, "-s", "baseline", "--seeds", "1"]
+    arguments[arguments.index(BLOBS)] = BLOBS.replace("]", ",difficulty=0.1]")
+    ok(*arguments)
+    (folder,) = Path("results").iterdir()
+    assert folder.name.endswith("difficulty=0.1-tiny-2ep")
+    assert "baseline" in ok("leaderboard", folder.name)
+
+
+def test_a_failed_cell_gives_exit_code_1_and_is_named(loose):
+    result = call(*ADHOC, "-s", "baseline", "-s", "broken", "--seeds", "1", "--plugins-dir", loose)
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Failed: synthetic broken seed 0: StrategyError: broken, in prepare: ")
+    trace = Path(line[line.index("(see ") + 5 : -1])
+    assert "second line" in trace.read_text()
+    assert "1 failed" in result.stdout
+    assert "baseline" in result.stdout
+
+
+def test_ctrl_c_says_how_to_go_on(monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dataeff.bench.runner.run_cells", interrupt)
+    result = call(*ADHOC, "-s", "baseline")
+    assert result.exit_code == 130
+    assert "The same command goes on from the last finished epoch." in result.stderr
+
+
+def test_options_reach_the_runner(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr("dataeff.bench.runner.run_cells", lambda cells, s, w, fresh: seen.append(s))
+    options = ["--timeout", "7", "--results", "there", "--data-root", "data", "--device", "cpu"]
+    call(*TASK, "-s", "baseline", *options)
+    assert seen == [Settings(Path("there"), "cpu", Path("data"), (), False, 7.0)]
+
+
+# Reading ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def results():
+    """Run a small comparison into results/mine."""
+    ok(*ADHOC, "-s", "baseline", "-s", "random_backprop", "--seeds", "1")
+    return Path("results/mine")
+
+
+def test_leaderboard_prints_text_markdown_and_json_and_writes_csv(results):
+    for path in results.glob("*.csv"):
+        path.unlink()
+    assert ok("leaderboard", "mine").startswith("synthetic (conditions ")
+    assert (results / "leaderboard.csv").exists()
+    assert ok("leaderboard", "mine", "--markdown").startswith("**synthetic (conditions ")
+    lines = json.loads(ok("leaderboard", "mine", "--json"))
+    assert [line["strategy"] for line in lines] == ["baseline", "random_backprop"]
+    ok("leaderboard", "some/where/mine.toml", "--csv", "deep/copy.csv")
+    assert Path("deep/copy.csv").read_text() == (results / "leaderboard.csv").read_text()
+
+
+def test_report_writes_the_page_and_opens_it_if_asked(results, monkeypatch):
+    (results / "report.html").unlink()
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    assert ok("report", "mine") == "Written: results/mine/report.html\n"
+    assert "<svg" in (results / "report.html").read_text()
+    assert opened == []
+    ok("report", "mine", "--open")
+    assert opened == [(results / "report.html").resolve().as_uri()]
+
+
+# Listing ---------------------------------------------------------------------------------------
+
+
+def test_strategies_are_listed_with_parameters_and_paper(loose):
+    text = ok("strategies", "--plugins-dir", loose)
+    assert "random_backprop  Train a uniformly drawn share of each batch" in text
+    assert "    parameters: keep=0.5, mode=shrink (shrink|accumulate)" in text
+    assert "    paper: Micikevicius et al. 2018, https://arxiv.org/abs/1710.03740" in text
+    assert "half  Keep the first rows, see half[keep=0.5]. Reads one number per batch back." in text
+    only = ok("strategies", "random_*")
+    assert "random_subset" in only
+    assert "amp  " not in only
+
+
+def test_strategies_as_json():
+    lines = {line["name"]: line for line in json.loads(ok("strategies", "--json"))}
+    assert lines["random_subset"]["hooks"] == ["setup", "prune_dataset"]
+    assert lines["random_subset"]["parameters"][0] == "keep=0.5"
+    assert lines["baseline"]["reads_back"] is False
+
+
+def test_datasets_models_and_suites_are_listed():
+    datasets = ok("datasets")
+    assert "digits  " in datasets
+    assert "samples=1000" in datasets
+    assert ok("models", "resnet?") == "resnet8\n"
+    models = ok("models", "resnet*").splitlines()
+    assert {"resnet8", "resnet20", "resnet50"} <= set(models)
+    assert "torchvision:resnet18" in ok("models", "torchvision:*").splitlines()
+    assert "quickstart  Quickstart: " in ok("suites")
+    assert "(1 task x " in ok("suites")
+
+
+def test_a_suite_that_cannot_be_run_does_not_hide_the_others(tmp_path):
+    folder = tmp_path / "loose"
+    folder.mkdir()
+    (folder / "odd.toml").write_text("seeds = 1")
+    (folder / "odd.py").write_text(
+        f"""
+from dataeff import hookimpl
+
+@hookimpl
+def register_suites(register):
+    register("odd", {str(folder / "odd.toml")!r})
+"""
+    )
+    text = ok("suites", "--plugins-dir", folder)
+    assert "odd  cannot be run: " in text
+    assert "the key 'strategies' is missing" in text
+    assert "quickstart  " in text
+
+
+def test_hooks_print_the_loop_and_one_hook_with_its_users():
+    text = ok("hooks")
+    assert "for rows in plan, then until drain(run) is empty:" in text
+    assert "  chain    select_batch(run, batch)" in text
+    assert "  own      forward(run, batch)" in text
+    one = ok("hooks", "prune_dataset")
+    assert one.startswith("prune_dataset(run, epoch)\n")
+    assert "Used by: random_subset" in one
+
+
+# Mistakes --------------------------------------------------------------------------------------
+
+S = ("-s", "baseline")
+MISTAKES = {
+    "command": (("runn",), "There is no command 'runn'. Did you mean run?"),
+    "subcommand": (("plugins", "lst"), "There is no command 'lst'. Did you mean list?"),
+    "option": (("run", "--sedes", "2"), "No such option"),
+    "option of dataeff": (("--versoin",), "No such option"),
+    "missing argument": (("leaderboard",), "Missing argument 'SUITE'. See: main leaderboard -"),
+    "no number": (("run", "--seeds", "few", "quickstart"), "Invalid value for '--seeds': 'few'"),
+    "nothing to run": (("run",), "Name a suite (see: dataeff suites), or compare ad hoc: add --"),
+    "adhoc, half": (("run", "-d", BLOBS, *S), "Name a suite (see: dataeff suites), or compare"),
+    "no strategy": (TASK, "Name what to compare: -s baseline -s 'random_backprop[keep=0.5]'."),
+    "suite": (("run", "quickstrt"), "There is no suite 'quickstrt'. Did you mean quickstart?"),
+    "suite file": (("run", "gone.toml"), "There is no suite file gone.toml; dataeff suites"),
+    "strategy": ((*TASK, "-s", "basline"), "There is no strategy 'basline'. Did you mean base"),
+    "strategy of a suite": (("run", "quickstart", "-s", "ampp"), "There is no strategy 'ampp'. D"),
+    "parameter": (
+        (*TASK, "-s", "random_subset[kep=0.5]"),
+        "strategy random_subset has no parameter 'kep'. Did you mean keep?",
+    ),
+    "conflict": ((*TASK, "-s", "amp+amp"), "amp and amp cannot run together: both are the strat"),
+    "dataset": (
+        ("run", "-d", "digts", "-m", "tiny", "--epochs", "1", *S),
+        "command line: tasks.digts.dataset: There is no dataset 'digts'. Did you mean digits?",
+    ),
+    "model": (
+        ("run", "-d", BLOBS, "-m", "tinny", "--epochs", "1", *S),
+        "There is no model 'tinny'. Did you mean tiny",
+    ),
+    "epochs": (
+        ("run", "-d", BLOBS, "-m", "tiny", "--epochs", "0", *S),
+        "command line: tasks.synthetic.epochs: Input should be greater than 0 (it is 0.0).",
+    ),
+    "device": ((*TASK, *S, "--device", "tpu"), "Device 'tpu' cannot be used here; try --device"),
+    "data root": (
+        ("run", "-d", "cifar10", "-m", "tiny", "--epochs", "1", *S),
+        "cifar10 needs a data folder: pass --data-root DIR or set DATAEFF_DATA.",
+    ),
+    "download without a place": (
+        ("datasets", "--download", "cifar10"),
+        "Say where to: --data-root FOLDER, or set DATAEFF_DATA.",
+    ),
+    "suite and dataset": (
+        ("run", "quickstart", "--dataset", "digits"),
+        "--dataset is for ad-hoc comparisons; leave out the suite 'quickstart', or the option.",
+    ),
+    "suite and setting": (
+        ("run", "quickstart", "--set", "lr=1"),
+        "--set is for ad-hoc comparisons; leave out the suite 'quickstart', or the option.",
+    ),
+    "setting": ((*TASK, *S, "--set", "lr"), "--set takes key=value, such as lr=0.05, not 'lr'."),
+    "key of a setting": (
+        (*TASK, *S, "--set", "learning_rate=1"),
+        "command line: there is no key 'tasks.synthetic.learning_rate'. ",
+    ),
+    "name": ((*TASK, *S, "--name", "../.."), "--name takes letters and digits, such as --name my"),
+    "plugins folder": ((*TASK, *S, "--plugins-dir", "gone"), "There is no plugins folder gone; "),
+    "results in a file": ((*TASK, *S, "--results", "file"), "Cannot use file/synthetic-samples"),
+    "no results": (
+        ("leaderboard", "nothing"),
+        "There are no results of nothing in results. Type: dataeff run nothing",
+    ),
+    "no report": (("report", "nothing.toml"), "There are no results of nothing in results. Type"),
+    "hook": (("hooks", "select_bach"), "There is no hook 'select_bach'. Did you mean select_batch"),
+    "pattern": (("strategies", "zz*"), "Nothing matches 'zz*'; a wider pattern may help: dataeff "),
+    "model pattern": (("models", "zz"), "Nothing matches 'zz'; a wider pattern may help: dataeff "),
+    "plugin to install": (("plugins", "install"), "Name a package, or a folder with -e: dataeff "),
+    "strategy to check": (("plugins", "check", "ampp"), "There is no strategy 'ampp'. Did you me"),
+    "name of a plugin": (("plugins", "new", "1 idea"), "'1 idea' is no name for a plugin; use let"),
+    "keyword": (("plugins", "new", "none"), "'none' is no name for a plugin; use letters, digits"),
+    "name of a bundled plugin": (("plugins", "new", "amp"), "There is a strategy amp already; cho"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_gets_one_sentence_that_says_what_to_type(arguments, sentence):
+    Path("file").touch()
+    assert mistake(*arguments).startswith(sentence)
+    assert not list(Path().glob("results/*/*/run.json"))
+
+
+def test_a_misspelt_option_is_told_the_right_one_and_where_help_is():
+    line = mistake("run", "--sedes", "2")
+    assert "--seeds" in line
+    assert line.endswith("See: main run --help")
+
+
+def test_close_results_are_suggested(results):
+    assert mistake("leaderboard", "mien") == (
+        "There are no results of mien in results. Did you mean mine?"
+    )
+
+
+# Plugins ---------------------------------------------------------------------------------------
+
+
+def test_a_loose_plugin_is_listed_run_and_checked(loose):
+    text = ok("plugins", "list", "--plugins-dir", loose)
+    assert f"half  ({loose}/half.py)\n    strategies: broken, dice, half\n" in text
+    out = ok(*ADHOC, "-s", "baseline", "-s", "half[keep=0.25]", "--plugins-dir", loose)
+    assert "half[keep=0.25]" in out
+    checked = ok("plugins", "check", "half[keep=0.25]", "--plugins-dir", loose)
+    assert checked.splitlines()[-1] == "half[keep=0.25] conforms."
+    assert "ok  same seed same numbers" in checked.splitlines()
+
+
+def test_a_strategy_that_breaks_a_rule_is_told_which(loose):
+    result = call("plugins", "check", "dice", "--plugins-dir", loose)
+    assert result.exit_code == 2
+    assert "dice breaks the rule " in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_plugins_list_shows_versions_hooks_and_what_did_not_load(tmp_path):
+    folder = tmp_path / "loose"
+    folder.mkdir()
+    (folder / "bad.py").write_text("import nothing_of_that_name")
+    text = ok("plugins", "list", "--plugins-dir", folder)
+    assert "amp  0.1.0 (bundled)" in text
+    assert "    strategies: random_backprop\n    hooks: plan_epoch\n" in text
+    assert "did not load: ModuleNotFoundError: No module named 'nothing_of_that_name'" in text
+    lines = {line["name"]: line for line in json.loads(ok("plugins", "list", "--json"))}
+    assert lines["random_subset"]["strategies"] == ["random_subset"]
+    assert lines["random_subset"]["error"] == ""
+
+
+@pytest.fixture
+def third_party(tmp_path, monkeypatch):
+    """Install a plugin the way pip would: a module and its entry point."""
+    site = tmp_path / "site"
+    info = site / "dataeff_third-2.5.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: dataeff-third\nVersion: 2.5\n")
+    (info / "entry_points.txt").write_text("[dataeff]\nthird = dataeff_third\n")
+    (site / "dataeff_third.py").write_text(LOOSE)
+    monkeypatch.syspath_prepend(site)
+
+
+def test_third_party_plugins_are_found_and_may_be_limited(third_party, monkeypatch):
+    def strategies():
+        return [line["name"] for line in json.loads(ok("strategies", "--json"))]
+
+    assert "half" in strategies()
+    assert "third  2.5 (dataeff-third)" in ok("plugins", "list")
+    monkeypatch.setenv("DATAEFF_LOAD_PLUGINS", "")
+    assert "half" not in strategies()
+    assert "baseline" in strategies()
+    monkeypatch.setenv("DATAEFF_LOAD_PLUGINS", "other, third")
+    assert "half" in strategies()
+    monkeypatch.setenv("DATAEFF_LOAD_PLUGINS", "dataeff-third")
+    assert "half" in strategies()
+
+
+@pytest.fixture
+def pip(monkeypatch):
+    """Note what would be run; `codes` are the exit codes to come."""
+    seen = SimpleNamespace(commands=[], codes=[0, 0])
+
+    def run(command, **options):
+        seen.commands.append(command)
+        return SimpleNamespace(returncode=seen.codes.pop(0))
+
+    monkeypatch.setattr(plugin_tools.subprocess, "run", run)
+    return seen
+
+
+def test_install_and_uninstall_print_and_run_the_pip_of_this_environment(pip):
+    text = ok("plugins", "install", "-U", "dataeff-thing", "-e", "a b")
+    wanted = [sys.executable, "-m", "pip", "install", "--upgrade", "dataeff-thing"]
+    assert pip.commands[-1] == [*wanted, "--editable", "a b"]
+    assert text == f"$ {' '.join(wanted)} --editable 'a b'\n"
+    pip.codes = [0, 0]
+    ok("plugins", "uninstall", "-y", "dataeff-thing")
+    assert pip.commands[-1] == [sys.executable, "-m", "pip", "uninstall", "--yes", "dataeff-thing"]
+
+
+def test_a_failing_pip_is_told(pip):
+    pip.codes = [0, 1]
+    result = call("plugins", "install", "dataeff-thing")
+    assert result.exit_code == 2
+    assert result.stderr == "Error: pip ended with code 1; its own message is above.\n"
+
+
+def test_without_pip_uv_is_used_or_asked_for(pip, monkeypatch):
+    pip.codes = [1, 0]
+    monkeypatch.setattr(plugin_tools.shutil, "which", lambda name: f"/bin/{name}")
+    ok("plugins", "uninstall", "--yes", "x")
+    assert pip.commands[-1] == ["uv", "pip", "uninstall", "--python", sys.executable, "x"]
+    pip.codes = [1]
+    monkeypatch.setattr(plugin_tools.shutil, "which", lambda name: None)
+    assert mistake("plugins", "install", "x") == (
+        f"This environment has no pip; type: {sys.executable} -m ensurepip"
+    )
+
+
+def test_a_new_plugin_passes_its_own_test_and_is_not_overwritten(tmp_path):
+    text = ok("plugins", "new", "My-Idea", "--into", tmp_path / "deep")
+    folder = tmp_path / "deep" / "dataeff-my-idea"
+    files = ["README.md", "dataeff_my_idea.py", "pyproject.toml", "test_my_idea.py"]
+    assert sorted(path.name for path in folder.iterdir()) == files
+    assert f"Next: dataeff plugins install -e {folder}" in text
+    content = "".join((folder / name).read_text() for name in files)
+    assert "$" not in content
+    assert "class MyIdea:" in content
+    assert mistake("plugins", "new", "dataeff-my-idea", "--into", tmp_path / "deep") == (
+        f"{folder} is there already; choose another name or delete it."
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout
+    assert "2 passed" in result.stdout
+    assert "my_idea" in ok("strategies", "my*", "--plugins-dir", folder)
