@@ -263,7 +263,7 @@ def _write_record(cell: Cell, record: dict[str, Any]) -> None:
     tail = {
         "conditions_id": conditions_id(cell.conditions),
         "conditions": cell.conditions,
-        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+        "ended": datetime.now(UTC).isoformat(timespec="microseconds"),
     }
     write_json(cell.folder / "run.json", {**head, **record, **tail})
 
