@@ -194,9 +194,15 @@ class Entry:
         return values
 
     def canonical(self, values: dict[str, Any]) -> str:
-        """Print the one canonical form: only what differs from the defaults."""
-        defaults = {key: parameter.default for key, parameter in self.parameters.items()}
-        return format_part(self.name, {k: v for k, v in values.items() if v != defaults[k]})
+        """Print the one canonical form: shares, always, and what differs from its default."""
+        known = self.parameters
+        shown = {
+            key: value
+            for key, value in values.items()
+            # How much is kept is what a reader of the table asks first.
+            if known[key].type == Share or value != known[key].default
+        }
+        return format_part(self.name, shown)
 
 
 class Registry:

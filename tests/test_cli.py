@@ -146,12 +146,12 @@ def test_an_adhoc_comparison_prints_a_table_and_then_skips():
     arguments = (*ADHOC, "-s", "baseline", "-s", "random_backprop[keep=0.5]", "--seeds", "2")
     first = ok(*arguments)
     assert "cell 1/4: synthetic baseline seed 0: " in first
-    assert "cell 4/4: synthetic random_backprop seed 1: " in first
+    assert "cell 4/4: synthetic random_backprop[keep=0.5] seed 1: " in first
     assert "skipped" not in first
     table = first[first.index("synthetic (conditions") :].splitlines()
     assert table[1].split()[:3] == ["strategy", "n", "accuracy"]
     assert table[2].split()[:2] == ["baseline", "2"]
-    assert table[3].split()[:2] == ["random_backprop", "2"]
+    assert table[3].split()[:2] == ["random_backprop[keep=0.5]", "2"]
     assert "Written: results/mine/leaderboard.csv, runs.csv, report.html" in first
     assert {path.name for path in Path("results/mine").glob("*.*")} == {
         "leaderboard.csv",
@@ -180,7 +180,7 @@ def test_a_suite_file_runs_with_fewer_seeds_and_other_strategies():
     )
     ok("run", "little.toml", "-s", "random_subset[keep=0.50]", "--seeds", "1", "--in-process")
     table = pd.read_csv("results/little/leaderboard.csv")
-    assert table["strategy"].tolist() == ["baseline", "random_subset"]
+    assert table["strategy"].tolist() == ["baseline", "random_subset[keep=0.5]"]
     assert table["n"].tolist() == [1, 1]
     ok("run", "little.toml", "-s", "baseline", "--seeds", "2", "--in-process")
     assert pd.read_csv("results/little/leaderboard.csv")["n"].tolist() == [2, 1]
@@ -250,7 +250,7 @@ def test_leaderboard_prints_text_markdown_and_json_and_writes_csv(results):
     assert (results / "leaderboard.csv").exists()
     assert ok("leaderboard", "mine", "--markdown").startswith("**synthetic (conditions ")
     lines = json.loads(ok("leaderboard", "mine", "--json"))
-    assert [line["strategy"] for line in lines] == ["baseline", "random_backprop"]
+    assert [line["strategy"] for line in lines] == ["baseline", "random_backprop[keep=0.5]"]
     ok("leaderboard", "some/where/mine.toml", "--csv", "deep/copy.csv")
     assert Path("deep/copy.csv").read_text() == (results / "leaderboard.csv").read_text()
 

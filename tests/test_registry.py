@@ -65,10 +65,10 @@ def test_printing_and_reading_are_inverse(values):
     assert parse(format_part("name", values)) == [Part("name", values)]
 
 
-def test_canonical_prints_only_what_differs_in_one_order(registry):
+def test_canonical_prints_shares_and_what_differs_in_one_order(registry):
     entry = registry["example"]
     values = entry.read({"count": "4", "keep": "0.50", "on": "TRUE", "size": "none"})
-    assert entry.canonical(values) == "example[count=4,on=true]"
+    assert entry.canonical(values) == "example[keep=0.5,count=4,on=true]"
     assert entry.canonical(entry.read({"keep": "1"})) == "example[keep=1]"
     assert entry.read({"size": "12"})["size"] == 12
 

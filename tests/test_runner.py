@@ -153,7 +153,9 @@ def kinds(events):
 def test_cells_come_seed_by_seed(bench):
     cells = bench.cells("baseline", "random_backprop", seeds=3)
     order = [(cell.seed, cell.strategy) for cell in cells]
-    assert order == [(s, name) for s in range(3) for name in ("baseline", "random_backprop")]
+    assert order == [
+        (s, name) for s in range(3) for name in ("baseline", "random_backprop[keep=0.5]")
+    ]
     assert len({cell.folder for cell in cells}) == 6
 
 

@@ -55,7 +55,11 @@ def test_strategies_take_their_one_canonical_form(load):
     written = '"baseline", " random_backprop[ keep = 0.250 ]", "random_subset[keep=0.5]+amp"'
     text = VALID.replace('"baseline", "random_backprop[keep=0.25]"', written)
     suite = load(text + PUBLISHED)
-    assert suite.strategies == ["baseline", "random_backprop[keep=0.25]", "random_subset+amp"]
+    assert suite.strategies == [
+        "baseline",
+        "random_backprop[keep=0.25]",
+        "random_subset[keep=0.5]+amp",
+    ]
     assert suite.published[0].strategy == "random_backprop[keep=0.25]"
 
 
