@@ -17,8 +17,7 @@ class Ledger:
         self.last_correct = torch.zeros(n, dtype=torch.bool, device=device)
         self.last_mixed = torch.zeros(n, dtype=torch.bool, device=device)
         self.times_trained = torch.zeros(n, dtype=torch.int32, device=device)
-        self.epoch_loss = torch.zeros((), device=device)
-        self.epoch_samples = 0
+        self.epoch_losses: list[Tensor] = []
         self.any_mixed = False
 
     def record(self, batch: Batch, logits: Tensor, losses: Tensor) -> None:
@@ -32,15 +31,13 @@ class Ledger:
         if self.any_mixed:
             self.last_mixed[idx] = batch.mixed
         self.times_trained.index_add_(0, idx, torch.ones_like(idx, dtype=torch.int32))
-        self.epoch_loss += losses.sum()
-        self.epoch_samples += batch.S
+        # Added up once, at the end: each operation on a few numbers costs as much as on many.
+        self.epoch_losses.append(losses)
 
     def close_epoch(self) -> float:
         """Return the mean training loss of the epoch: the one read-back, once per epoch."""
-        mean = float(self.epoch_loss) / max(1, self.epoch_samples)
-        self.epoch_loss.zero_()
-        self.epoch_samples = 0
-        return mean
+        losses, self.epoch_losses = self.epoch_losses, []
+        return float(torch.cat(losses).mean()) if losses else 0.0
 
     def tables(self) -> dict[str, Tensor]:
         """Return the per-sample columns by name."""
