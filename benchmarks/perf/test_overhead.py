@@ -47,7 +47,7 @@ def with_dataeff(run):
         pytest.param(
             {"dataset": "digits[size=16]", "model": "resnet8[width=4]", "batch_size": 16},
             1.15,
-            id="a step of about 3 ms",
+            id="a step of about 5 ms",
         ),
     ],
 )

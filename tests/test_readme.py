@@ -1,0 +1,53 @@
+"""The README: strategy, commands and suite work, and its table was measured."""
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from dataeff.bench.suite import make_suite
+from dataeff.cli import main
+from dataeff.plugins import load_plugins
+from dataeff.testing import check_strategy
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+COMMANDS = re.findall(r"^dataeff .*?(?=\s{2,}#|$)", README, flags=re.M)
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.M | re.S)
+
+
+def test_the_strategy_conforms(tmp_path):
+    (code,) = blocks("python")
+    assert len(code.splitlines()) <= 40
+    (tmp_path / "hard_half.py").write_text(code)
+    assert len(check_strategy("hard_half", load_plugins([tmp_path]))) == 8
+
+
+def test_the_suite_is_valid(installed):
+    (text,) = blocks("toml")
+    assert make_suite({"name": "readme", **tomllib.loads(text)}, installed, where="README")
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands_exist(line):
+    words = shlex.split(line)[1:]
+    command, context = main, main.make_context("dataeff", [], resilient_parsing=True)
+    while hasattr(command, "commands"):
+        name, words = words[0], words[1:]
+        command = command.commands[name]
+    command.make_context(name, words, parent=context)
+
+
+def test_the_table_was_measured():
+    published = ROOT / "results" / "published" / "quickstart" / "leaderboard.txt"
+    assert published.read_text().strip() in README
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert target.startswith("http") or (ROOT / target).exists(), target
