@@ -1,6 +1,8 @@
 """Shared fixtures; one thread per test process, because the networks are tiny."""
 
 import os
+import tempfile
+from pathlib import Path
 
 # Before torch is imported, and for the processes that tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -8,12 +10,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import hypothesis
 import pytest
 import torch
+from hypothesis.configuration import set_hypothesis_home_dir
 
 from dataeff.plugins import Installed, load_plugins
 
 torch.set_num_threads(1)
 
-# No example database: it would be a folder in the checkout. No deadline: machines are noisy.
+# Nothing of hypothesis' own in the checkout; and no deadline, because machines are noisy.
+set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "dataeff-hypothesis")
 hypothesis.settings.register_profile("dataeff", database=None, deadline=None)
 hypothesis.settings.load_profile("dataeff")
 
