@@ -11,13 +11,11 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from dataeff.data import Dataset, load_dataset
 from dataeff.errors import DataeffError, StrategyConflict
@@ -31,11 +29,10 @@ from dataeff.plugins import (
     load_plugins,
 )
 from dataeff.registry import Entry, format_part
-from dataeff.training.batch import Batch
 from dataeff.training.cell import Result, make_run, train_on
 from dataeff.training.evaluate import evaluate
 from dataeff.training.loop import plan_epoch, train_epoch, train_plan
-from dataeff.training.optimizing import build_optimizer
+from dataeff.training.readback import reading_forbidden
 from dataeff.training.rng import Streams, global_state
 from dataeff.training.run import Run
 from dataeff.training.task import Task
@@ -238,7 +235,7 @@ class _Kit:
             run = self.trained_until(epoch)
             plan = plan_epoch(run)
             try:
-                with _reading_forbidden(run):
+                with reading_forbidden(run):
                     train_plan(run, plan)
             except (RuntimeError, NotImplementedError) as error:
                 raise AssertionError(
@@ -335,42 +332,3 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, tuple) and any(isinstance(item, torch.Tensor) for item in a):
         return all(_same(x, y) for x, y in zip(a, b, strict=True))
     return a == b
-
-
-@contextlib.contextmanager
-def _reading_forbidden(run: Run) -> Iterator[None]:
-    """Make reading a tensor back fail, by a mode of CUDA or on tensors without data."""
-    if run.device.type == "cuda":
-        torch.cuda.set_sync_debug_mode("error")
-        try:
-            yield
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
-    else:
-        _move_to_meta(run)
-        yield
-
-
-def _move_to_meta(run: Run) -> None:
-    meta = torch.device("meta")
-    run.device = run.meter.device = meta
-    run.train = run.train.to(meta)
-    run.labels = run.train.labels
-    run.model.to(meta)
-    run.optimizer = build_optimizer(run.task, run.model)
-    for holder in (run.ledger, *(strategy.plugin for strategy in run.strategies)):
-        vars(holder).update(_to_meta(vars(holder)))
-
-
-def _to_meta(value: Any) -> Any:
-    if isinstance(value, torch.Tensor | nn.Module):
-        return value.to("meta")
-    if isinstance(value, Batch):
-        vars(value).update(_to_meta(vars(value)))
-    if isinstance(value, dict):
-        return {key: _to_meta(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_to_meta(item) for item in value)
-    if isinstance(value, deque):
-        return deque((_to_meta(item) for item in value), value.maxlen)
-    return value

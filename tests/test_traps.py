@@ -1,15 +1,15 @@
 """What the design warns of, each tried: how trainers of this kind go wrong quietly."""
 
 import gc
-from dataclasses import dataclass
 from types import FunctionType, ModuleType
 
 import pytest
 import torch
 import torch.nn.functional as F
+from probes import Stateless
 from torch import nn
 
-from dataeff import DataeffError, Plan, StrategyConflict, StrategyError, hookimpl
+from dataeff import DataeffError, StrategyError, hookimpl
 from dataeff.data import load_dataset
 from dataeff.models import build_model
 from dataeff.plugins import compose
@@ -17,16 +17,6 @@ from dataeff.testing import TASK, train_tiny, weights
 from dataeff.training.cell import make_run
 
 CPU = torch.device("cpu")
-
-
-class Stateless:
-    """A probe that a checkpoint need not hold."""
-
-    def state_dict(self):
-        return {}
-
-    def load_state_dict(self, state):
-        pass
 
 
 def run_task(installed, *strategies, **changes):
@@ -220,99 +210,6 @@ def test_nothing_that_hangs_on_a_run_leads_to_the_test_set(installed):
     assert id(data.train) in seen
 
 
-# Conflicts and mistakes ------------------------------------------------------------------------
-
-
-def test_two_owners_of_one_hook_conflict(installed):
-    class First(Stateless):
-        @hookimpl
-        def forward(self, run, batch):
-            return run.network(batch.x)
-
-    class Second(First):
-        pass
-
-    with pytest.raises(StrategyConflict, match=r"first and second .* own the hook forward"):
-        train_tiny(First(), Second(), installed=installed)
-
-
-def test_two_claims_conflict(installed):
-    class First(Stateless):
-        claims = ("rows",)
-
-    class Second(First):
-        pass
-
-    with pytest.raises(StrategyConflict, match="both claim 'rows'"):
-        train_tiny(First(), Second(), installed=installed)
-
-
-def test_one_strategy_twice_conflicts(installed):
-    with pytest.raises(StrategyConflict, match="both are the strategy amp"):
-        compose("amp+baseline+amp", installed)
-
-
-def test_the_plan_cannot_be_owned(installed):
-    class Planner(Stateless):
-        @hookimpl
-        def plan_epoch(self, run):
-            return None
-
-    with pytest.raises(StrategyConflict, match="wrapper=True"):
-        train_tiny(Planner(), installed=installed)
-
-
-def test_a_misspelt_hook_is_an_error(installed):
-    class Typo(Stateless):
-        @hookimpl
-        def select_batsh(self, run, batch):
-            pass
-
-    with pytest.raises(StrategyError, match=r"no hook 'select_batsh'\. Did you mean select_batch"):
-        train_tiny(Typo(), installed=installed)
-
-
-def test_a_misspelt_argument_is_an_error(installed):
-    class Typo(Stateless):
-        @hookimpl
-        def select_batch(self, run, batsh):
-            pass
-
-    with pytest.raises(StrategyError, match="batsh"):
-        train_tiny(Typo(), installed=installed)
-
-
-def test_a_default_on_a_hook_argument_is_an_error(installed):
-    class Default(Stateless):
-        @hookimpl
-        def select_batch(self, run, batch=None):
-            pass
-
-    with pytest.raises(StrategyError, match="batch must not have a default"):
-        train_tiny(Default(), installed=installed)
-
-
-def test_an_error_in_a_hook_names_strategy_and_hook(installed):
-    class Broken(Stateless):
-        @hookimpl(wrapper=True)
-        def reduce_loss(self):
-            yield
-            return {}["missing"]
-
-    with pytest.raises(
-        StrategyError, match="broken, in reduce_loss: KeyError: 'missing'"
-    ) as caught:
-        train_tiny(Broken(), installed=installed)
-    assert isinstance(caught.value.__cause__, KeyError)
-
-
-def test_a_loss_that_is_not_finite_ends_the_run_as_diverged(installed):
-    result = run_task(installed, lr=1e30)
-    assert result.record["status"] == "diverged"
-    assert "learning rate" in result.record["error"]
-    assert result.record["epochs"] < 4
-
-
 # Options of the task ---------------------------------------------------------------------------
 
 
@@ -347,116 +244,6 @@ def test_training_leaves_the_callers_random_state_alone(installed):
     train_tiny("baseline", installed=installed)
     assert torch.equal(torch.get_rng_state(), before)
     assert not torch.are_deterministic_algorithms_enabled()
-
-
-# Nested runs -----------------------------------------------------------------------------------
-
-
-def test_a_child_is_charged_to_the_prepare_clock_and_disturbs_nothing(installed):
-    class Parent(Stateless):
-        @hookimpl
-        def prepare(self, run):
-            before = torch.get_rng_state()
-            self.children = [run.train_child("proxy", k, epochs=2) for k in range(2)]
-            assert torch.equal(torch.get_rng_state(), before)
-
-    parent = Parent()
-    result = train_tiny(parent, "amp", installed=installed)
-    plain = train_tiny("amp", installed=installed)
-    assert torch.equal(weights(result), weights(plain))
-    first, second = parent.children
-    assert first.seed != second.seed
-    assert [s.label for s in first.strategies] == ["amp"]
-    assert torch.equal(first.trainable, result.run.trainable), "no child sees validation samples"
-    rows = plain.record["rows"]["trained"]
-    assert result.record["rows"]["trained"] == rows, "children are counted apart"
-    assert result.record["rows"]["prepare_trained"] == 2 * 2 * 81
-    spent = sum(child.meter.wall["train"] for child in parent.children)
-    assert result.record["clocks"]["prepare"] >= spent > 0
-    assert set(result.record["clocks"]) == {"prepare", "train", "evaluate"}
-    assert result.record["flops"] == pytest.approx(plain.record["flops"] * 2)
-
-
-def test_a_child_trains_on_the_samples_it_is_given(installed):
-    class Parent(Stateless):
-        @hookimpl
-        def prepare(self, run):
-            self.child = run.train_child("half", 0, epochs=1, indices=torch.arange(0, 90, 2))
-
-    parent = Parent()
-    train_tiny(parent, installed=installed)
-    trained = parent.child.ledger.times_trained > 0
-    assert trained.nonzero()[:, 0].tolist() == list(range(0, 90, 2))
-
-
-def test_off_clock_work_is_named_and_unranked(installed):
-    class Oracle(Stateless):
-        @hookimpl
-        def end_epoch(self, run):
-            with run.off_clock("oracle"):
-                run.score_dataset()
-
-    record = train_tiny(Oracle(), installed=installed).record
-    assert record["clocks"]["off_oracle"] > 0
-    assert record["ranked"] is False
-
-
-def test_a_child_goes_through_the_whole_schedule(installed):
-    class Parent(Stateless):
-        @hookimpl
-        def prepare(self, run):
-            self.child = run.train_child("proxy", 0, epochs=1)
-
-    parent = Parent()
-    task = TASK.model_copy(
-        update={"schedule": "step", "milestones": (2, 3), "warmup": 1, "validation": 0}
-    )
-    train_tiny(parent, installed=installed, task=task)
-    assert parent.child.optimizer.param_groups[0]["lr"] == pytest.approx(0.01 * TASK.lr)
-
-
-def test_children_that_differ_do_not_share_a_checkpoint(installed, tmp_path):
-    class Parent(Stateless):
-        @hookimpl
-        def prepare(self, run):
-            self.epochs = [run.train_child("proxy", 0, epochs=e).epoch for e in (1, 3)]
-
-    parent = Parent()
-    train_tiny(parent, installed=installed, folder=tmp_path)
-    assert parent.epochs == [1, 3]
-
-
-def test_scoring_with_another_model_costs_what_that_model_costs(installed):
-    flops = []
-    for name in ("tiny", "tiny[width=64]"):
-        run = fresh_run(installed)
-        other = build_model(name, installed.models, classes=4, shape=(3, 8, 8))
-        run.score_dataset(model=other)
-        run.close_work()
-        flops.append(run.meter.flops)
-    assert flops[1] > 10 * flops[0]
-
-
-def test_off_clock_work_is_no_part_of_the_counted_work(installed):
-    class Oracle(Stateless):
-        @hookimpl
-        def end_epoch(self, run):
-            with run.off_clock("oracle"):
-                run.score_dataset()
-
-    record = train_tiny(Oracle(), installed=installed).record
-    assert record["flops"] == train_tiny(installed=installed).record["flops"]
-    assert record["rows"]["off_oracle_scored"] == 4 * 81
-
-
-def test_scoring_after_the_last_epoch_is_counted(installed):
-    class Late(Stateless):
-        @hookimpl
-        def on_epoch_end(self, run):
-            run.score_dataset(indices=torch.arange(4))
-
-    record = train_tiny(Late(), installed=installed).record
-    assert record["flops"] > train_tiny(installed=installed).record["flops"]
 
 
 # Progress --------------------------------------------------------------------------------------
@@ -495,103 +282,3 @@ def test_a_pending_step_keeps_the_learning_rate_of_its_batches(installed):
     task = TASK.model_copy(update={"schedule": "step", "milestones": (1, 3), "gamma": 0.5})
     train_tiny(Whole(), installed=installed, task=task)
     assert rates == [TASK.lr, TASK.lr / 2, TASK.lr / 2, TASK.lr / 4]
-
-
-# What strategies may not return ----------------------------------------------------------------
-
-
-def test_pruning_takes_a_mask(installed):
-    class Indices(Stateless):
-        @hookimpl
-        def prune_dataset(self):
-            return torch.arange(40)
-
-    with pytest.raises(DataeffError, match="boolean mask over all 90 samples"):
-        train_tiny(Indices(), installed=installed)
-
-
-def test_a_plan_without_a_return_is_named(installed):
-    class Silent(Stateless):
-        @hookimpl(wrapper=True)
-        def plan_epoch(self):
-            yield
-
-    with pytest.raises(DataeffError, match="must return one"):
-        train_tiny(Silent(), installed=installed)
-
-
-def test_validation_samples_cannot_be_planned(installed):
-    class Greedy(Stateless):
-        @hookimpl(wrapper=True)
-        def plan_epoch(self, run):
-            yield
-            return Plan.cut(torch.arange(90), 16)
-
-    with pytest.raises(DataeffError, match="validation samples"):
-        train_tiny(Greedy(), installed=installed)
-
-
-def test_an_error_inside_a_wrapped_hook_is_not_the_wrappers(installed):
-    class Outer(Stateless):
-        @hookimpl(wrapper=True)
-        def network(self):
-            return (yield)
-
-    class Inner(Stateless):
-        @hookimpl
-        @torch.no_grad()
-        def network(self, run, x, between):
-            raise MemoryError("too large")
-
-    with pytest.raises(StrategyError, match="inner, in network: MemoryError"):
-        train_tiny(Outer(), Inner(), installed=installed)
-
-
-def test_a_report_that_fails_names_its_strategy(installed):
-    class Broken(Stateless):
-        @hookimpl
-        def report(self):
-            return {}["missing"]
-
-    with pytest.raises(StrategyError, match="broken, in report: KeyError"):
-        train_tiny(Broken(), installed=installed)
-
-
-def test_a_dataclass_that_compares_by_value_is_refused(installed):
-    @dataclass
-    class Equal:
-        pass
-
-    with pytest.raises(StrategyError, match=r"write @dataclass\(eq=False\)"):
-        train_tiny(Equal(), installed=installed)
-
-
-def test_setup_draws_depend_on_the_seed_alone(installed):
-    class Assistant(Stateless):
-        @hookimpl
-        def setup(self):
-            self.net = nn.Linear(4, 4)
-
-    def weight(caller, seed):
-        torch.manual_seed(caller)
-        assistant = Assistant()
-        train_tiny(assistant, installed=installed, seed=seed)
-        return assistant.net.weight
-
-    assert torch.equal(weight(1, 0), weight(2, 0))
-    assert not torch.equal(weight(1, 0), weight(1, 1))
-
-
-def test_the_layout_of_the_task_reaches_the_network(installed):
-    seen = []
-
-    class Look(Stateless):
-        @hookimpl
-        def transform_batch(self, batch):
-            seen.append(batch.x.is_contiguous(memory_format=torch.channels_last))
-
-    for wanted in (True, False):
-        seen.clear()
-        task = TASK.model_copy(update={"channels_last": wanted})
-        train_tiny(Look(), installed=installed, task=task)
-        assert set(seen) == {wanted}

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from dataeff.data import Split
-from dataeff.training.run import cross_entropy, eval_mode
+from dataeff.training.network import cross_entropy, eval_mode
 
 
 @torch.no_grad()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from dataeff.training.plan import Plan, checked_mask, checked_plan
+
 if TYPE_CHECKING:
     from dataeff.training.batch import Batch
-    from dataeff.training.plan import Plan
     from dataeff.training.run import Run
 
 
@@ -46,9 +47,9 @@ def plan_epoch(run: Run) -> Plan:
     hook.on_epoch_start(run=run, epoch=epoch)
     kept = run.trainable.clone()
     for mask in hook.prune_dataset(run=run, epoch=epoch):
-        kept &= run.checked_mask(mask)
-    plan = run.checked_plan(hook.plan_epoch(run=run, epoch=epoch, kept=kept))
-    return plan.head(run.span)
+        kept &= checked_mask(mask, run.trainable)
+    plan = hook.plan_epoch(run=run, epoch=epoch, kept=kept)
+    return checked_plan(plan, run.trainable, epoch).head(run.span)
 
 
 def train_plan(run: Run, plan: Plan) -> None:

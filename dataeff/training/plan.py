@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from dataeff.errors import DataeffError
+
 
 @dataclass(eq=False)
 class Rows:
@@ -77,3 +79,25 @@ class Plan:
         both = torch.stack([samples, row]).to(device, non_blocking=True).split(counts, dim=1)
         parts = zip(samples.split(counts), both, self.sizes, same, strict=True)
         return [Rows(cpu, pair[0], pair[1], size, width) for cpu, pair, size, width in parts]
+
+
+def checked_mask(mask: Tensor, trainable: Tensor) -> Tensor:
+    """Return what `prune_dataset` gave, on the CPU, if it is a mask over all samples."""
+    if mask.dtype != torch.bool or mask.shape != trainable.shape:
+        raise DataeffError(
+            f"prune_dataset must return a boolean mask over all {len(trainable)} samples."
+        )
+    return mask.to(trainable.device)
+
+
+def checked_plan(plan: Plan | None, trainable: Tensor, epoch: int) -> Plan:
+    """Return what `plan_epoch` gave, if it plans training samples and some of them."""
+    if plan is None:
+        raise DataeffError("plan_epoch gave no plan: a wrapper must return one.")
+    if not len(plan):
+        raise DataeffError(
+            f"Epoch {epoch} has no rows: every sample was pruned; keep more of them."
+        )
+    if not trainable[plan.rows[plan.rows >= 0]].all():
+        raise DataeffError("plan_epoch planned validation samples: plan what is kept.")
+    return plan

@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dataeff.data import Split
@@ -21,41 +20,11 @@ from dataeff.training.defaults import DefaultLoop
 from dataeff.training.ledger import Ledger
 from dataeff.training.loop import train as train_run
 from dataeff.training.meter import Meter
+from dataeff.training.network import Network, cross_entropy, eval_mode
 from dataeff.training.optimizing import build_optimizer, schedule
 from dataeff.training.plan import Plan, Rows
 from dataeff.training.rng import Streams, derive, forked
 from dataeff.training.task import Task
-
-
-class Network(nn.Module):
-    """The model as one module call, so that compilers and wrappers see all of it."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Tensor, between: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-        """Call the model, with `between` applied to its last feature map where given."""
-        if between is None:
-            return self.model(x)
-        return self.model.forward_head(between(self.model.forward_features(x)))
-
-
-@contextmanager
-def eval_mode(model: nn.Module) -> Iterator[None]:
-    """Switch to eval mode and back to each module's own: a frozen BatchNorm stays frozen."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
-    """Return one loss per sample: the default score."""
-    return F.cross_entropy(logits, y, reduction="none")
 
 
 class Run:
@@ -236,26 +205,6 @@ class Run:
         self.batch, self.batches = 0, len(rows)
         self.stream = self._images([r.samples for r in rows], (self.seed, self.epoch))
         return rows
-
-    def checked_mask(self, mask: Tensor) -> Tensor:
-        """Return what `prune_dataset` gave, if it is a mask over all samples."""
-        if mask.dtype != torch.bool or mask.shape != self.trainable.shape:
-            raise DataeffError(
-                f"prune_dataset must return a boolean mask over all {len(self.trainable)} samples."
-            )
-        return mask.to(self.trainable.device)
-
-    def checked_plan(self, plan: Plan | None) -> Plan:
-        """Return what `plan_epoch` gave, if it plans training samples and some of them."""
-        if plan is None:
-            raise DataeffError("plan_epoch gave no plan: a wrapper must return one.")
-        if not len(plan):
-            raise DataeffError(
-                f"Epoch {self.epoch} has no rows: every sample was pruned; keep more of them."
-            )
-        if not self.trainable[plan.rows[plan.rows >= 0]].all():
-            raise DataeffError("plan_epoch planned validation samples: plan what is kept.")
-        return plan
 
     def drains(self) -> Iterator[tuple[Callable, Callable]]:
         """Yield, per strategy, its `drain` and the `select_batch` of those written after it."""
