@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from dataeff.data import Split
 from dataeff.errors import DataeffError, Diverged
 from dataeff.plugins import Strategy, activate
+from dataeff.registry import portion
 from dataeff.training import checkpoint
 from dataeff.training.batch import Batch
 from dataeff.training.defaults import DefaultLoop
@@ -81,7 +82,7 @@ class Run:
         n = len(self.train)
         order = torch.randperm(n, generator=self.rng("validation"))
         trainable = torch.ones(n, dtype=torch.bool)
-        trainable[order[: int(self.task.validation * n)]] = False
+        trainable[order[: portion(self.task.validation, n)]] = False
         return trainable
 
     @property
