@@ -117,6 +117,16 @@ def test_resume_with_dropout_gives_the_uninterrupted_numbers(installed, tmp_path
         assert torch.equal(resumed.samples[name].nan_to_num(-1), column.nan_to_num(-1))
 
 
+def test_dropout_depends_on_the_seed_and_not_on_the_caller(installed):
+    installed.models.register("dropout_net", DropoutNet)
+    task = TASK.model_copy(update={"model": "dropout_net"})
+    results = []
+    for caller in (1, 2):
+        torch.manual_seed(caller)
+        results.append(weights(train_tiny("baseline", installed=installed, task=task)))
+    assert torch.equal(*results)
+
+
 def test_clocks_go_on_where_they_stood(installed, tmp_path):
     with pytest.raises(Stop):
         train_tiny("baseline", installed=installed, folder=tmp_path, on_epoch=stop_after(3))
