@@ -171,6 +171,19 @@ def test_the_table_holds_only_ascii_and_plus_minus_when_piped():
     assert {letter for letter in text if ord(letter) > 127} == {"±"}
 
 
+def test_comparisons_that_differ_in_a_key_have_folders_of_their_own():
+    for size in ("8", "9"):
+        ok(*TASK, *FAST, "-s", "baseline", "--seeds", "1", "--set", f"batch_size={size}")
+    names = [path.name for path in Path("results").iterdir()]
+    assert len(names) == 2
+    assert all("batch_size=" in name for name in names)
+
+
+def test_set_does_not_contradict_the_options():
+    sentence = "--set takes the other keys of a task; write --epochs 3."
+    assert sentence in mistake(*ADHOC, "-s", "baseline", "--set", "epochs=3")
+
+
 def test_a_suite_file_runs_with_fewer_seeds_and_other_strategies():
     Path("little.toml").write_text(
         f"""
@@ -200,7 +213,7 @@ def test_results_of_names_with_dots_are_found_again():
     arguments[arguments.index(BLOBS)] = BLOBS.replace("]", ",difficulty=0.1]")
     ok(*arguments)
     (folder,) = Path("results").iterdir()
-    assert folder.name.endswith("difficulty=0.1-tiny-2ep")
+    assert folder.name.endswith("difficulty=0.1-tiny-2ep-batch_size=16-lr=0.05")
     assert "baseline" in ok("leaderboard", folder.name)
 
 

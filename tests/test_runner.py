@@ -112,8 +112,9 @@ class Bench:
         content = {"name": "try", "seeds": seeds, "strategies": list(strategies or ["baseline"])}
         content["tasks"] = {"blobs": TASK | task}
         self.suite = make_suite(content, self.installed, where="test")
-        runner.write_suite(self.suite, self.settings, command="dataeff run try")
-        return runner.suite_cells(self.suite, self.settings, self.installed)
+        cells = runner.suite_cells(self.suite, self.settings, self.installed)
+        runner.write_suite(self.suite, cells, self.settings, command="dataeff run try")
+        return cells
 
     def run(self, cells, fresh=False, on_event=lambda event: None):
         events = []
@@ -348,13 +349,21 @@ def test_a_diverged_cell_is_recorded_and_done(bench):
     assert runner.failures([cell]) == []
 
 
-def test_data_or_a_model_that_cannot_be_had_is_told_before_anything_runs(bench, monkeypatch):
-    bench.cells(dataset="cifar10")
+def test_data_or_a_model_that_cannot_be_had_is_told_before_anything_runs(bench):
     with pytest.raises(DataeffError, match="cifar10 needs a data folder"):
-        runner.check_tasks(bench.suite, bench.settings, bench.installed)
-    bench.cells(model="tinny")
+        bench.cells(dataset="cifar10")
     with pytest.raises(UnknownName, match=r"There is no model 'tinny'\. Did you mean tiny"):
-        runner.check_tasks(bench.suite, bench.settings, bench.installed)
+        bench.cells(model="tinny")
+
+
+def test_changed_data_gives_new_cells_and_only_those_in_the_table(bench, monkeypatch):
+    (old,) = bench.cells()
+    bench.run([old])
+    monkeypatch.setattr("dataeff.bench.runner.check_task", lambda *arguments: "other data")
+    (new,) = bench.cells()
+    assert new.folder != old.folder
+    bench.run([new])
+    assert runs_table(bench.root)["folder"].tolist() == [new.folder.name]
 
 
 # In processes of their own ---------------------------------------------------------------------

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dataeff.bench.suite import load_suite
+from dataeff.bench.suite import load_suite, make_suite
 from dataeff.errors import DataeffError, StrategyConflict, UnknownName
 
 BUNDLED = sorted((Path(__file__).parent.parent / "benchmarks" / "suites").glob("*.toml"))
@@ -221,3 +221,16 @@ def test_every_bundled_suite_loads_by_its_name(path, installed):
 
 def test_there_is_a_bundled_suite():
     assert "quickstart" in [path.stem for path in BUNDLED]
+
+
+def test_a_task_without_a_name_is_explained(installed):
+    content = {"name": "s", "strategies": ["baseline"], "tasks": {"dataset": "digits"}}
+    with pytest.raises(DataeffError, match=r"tasks\.dataset is no task; write \[tasks\.NAME\]"):
+        make_suite(content, installed, where="s.toml")
+
+
+def test_endless_training_is_refused(installed):
+    task = {"dataset": "digits", "model": "tiny", "epochs": float("inf")}
+    content = {"name": "s", "strategies": ["baseline"], "tasks": {"a": task}}
+    with pytest.raises(DataeffError, match=r"tasks\.a\.epochs: .*finite"):
+        make_suite(content, installed, where="s.toml")

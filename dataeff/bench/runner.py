@@ -66,6 +66,7 @@ class Cell:
     strategy: str
     seed: int
     folder: Path
+    data: str
     parameters: dict[str, dict[str, Any]] = field(repr=False)
     sources: dict[str, str] = field(repr=False)
     conditions: dict[str, Any] = field(repr=False)
@@ -79,13 +80,14 @@ class Cell:
 def suite_cells(suite: Suite, settings: Settings, installed: Installed) -> list[Cell]:
     """List the cells, seed by seed, so that drift of the machine hits all strategies alike.
 
-    A cell is known by its task, the strategy's parameters and source, the seed and the conditions:
-    who edits a strategy gets new cells.
+    A cell is known by its task, the data's content, the strategy's parameters and source, the seed
+    and the conditions: who changes one of them gets new cells.
     """
     stamp = conditions(pick_device(settings.device))
     root = settings.results / suite.name
     cells = []
     for task_name, task in suite.tasks.items():
+        data = check_task(task, settings, installed)
         for seed in range(suite.seeds):
             for strategy in suite.strategies:
                 parts = compose(strategy, installed)
@@ -93,26 +95,23 @@ def suite_cells(suite: Suite, settings: Settings, installed: Installed) -> list[
                     "parameters": {part.entry.name: part.values for part in parts},
                     "sources": {part.entry.name: part.entry.digest for part in parts},
                 }
-                key = [task_name, task.id, what, seed, conditions_id(stamp)]
+                key = [task_name, task.id, data, what, seed, conditions_id(stamp)]
                 identity = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:8]
                 folder = cell_folder(root, task_name, strategy, seed, identity)
-                cell = Cell(
-                    suite.name, task_name, task, strategy, seed, folder, conditions=stamp, **what
-                )
-                cells.append(cell)
+                where = (suite.name, task_name, task, strategy, seed, folder, data)
+                cells.append(Cell(*where, conditions=stamp, **what))
     return cells
 
 
-def check_tasks(suite: Suite, settings: Settings, installed: Installed) -> None:
-    """Fail early, with one sentence, where data or a model of the suite cannot be had."""
-    meta = torch.device("meta")
-    for task in suite.tasks.values():
-        data = load_dataset(
-            task.dataset, installed.datasets, root=settings.data_root, device=torch.device("cpu")
-        )
-        # A network that cannot be built without data is left to its first cell.
-        with meta, suppress(NotImplementedError, RuntimeError):
-            build_model(task.model, installed.models, classes=data.classes, shape=data.shape)
+def check_task(task: Task, settings: Settings, installed: Installed) -> str:
+    """Return the fingerprint of a task's data; fail with one sentence without data or model."""
+    data = load_dataset(
+        task.dataset, installed.datasets, root=settings.data_root, device=torch.device("cpu")
+    )
+    # A network that cannot be built without data is left to its first cell.
+    with torch.device("meta"), suppress(NotImplementedError, RuntimeError):
+        build_model(task.model, installed.models, classes=data.classes, shape=data.shape)
+    return data.fingerprint
 
 
 @dataclass
@@ -259,8 +258,9 @@ def _fail(cell: Cell, error: str, trace: str = "") -> None:
 
 
 def _write_record(cell: Cell, record: dict[str, Any]) -> None:
-    head = {"suite": cell.suite, "task_name": cell.task_name, "sources": cell.sources}
+    head = {"suite": cell.suite, "task_name": cell.task_name, "data": cell.data}
     tail = {
+        "sources": cell.sources,
         "conditions_id": conditions_id(cell.conditions),
         "conditions": cell.conditions,
         "ended": datetime.now(UTC).isoformat(timespec="microseconds"),
@@ -268,11 +268,12 @@ def _write_record(cell: Cell, record: dict[str, Any]) -> None:
     write_json(cell.folder / "run.json", {**head, **record, **tail})
 
 
-def write_suite(suite: Suite, settings: Settings, command: str) -> None:
+def write_suite(suite: Suite, cells: list[Cell], settings: Settings, command: str) -> None:
     """Leave what was asked for beside the results, for the leaderboard to read."""
     folder = settings.results / suite.name
     content = suite.model_dump(mode="json")
     content["task_ids"] = {name: task.id for name, task in suite.tasks.items()}
+    content["data"] = {cell.task_name: cell.data for cell in cells}
     content["reference"] = suite.reference
     write_json(folder / "suite.json", {**content, "command": command})
 

@@ -112,6 +112,8 @@ def _explain(error: ValidationError, where: str) -> str:
         return f"{where}: there is no key {key!r}.{hint}"
     if first["type"] == "missing":
         return f"{where}: the key {key!r} is missing; add it."
+    if first["type"] == "model_type" and first["loc"][0] == "tasks":
+        return f"{where}: {key} is no task; write [tasks.NAME] and its keys below that."
     message = first["msg"].removeprefix("Value error, ")
     given = "" if isinstance(first["input"], dict) else f" (it is {first['input']!r})"
     return f"{where}: {key}: {message}{given}."

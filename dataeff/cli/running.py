@@ -89,14 +89,11 @@ def run(
     """
     from dataeff.bench import runner
     from dataeff.bench.progress import Watch
-    from dataeff.bench.results import is_done
 
     chosen = _choose_suite(suite, list(strategies), seeds, installed, adhoc)
     settings = runner.Settings(results, device, data_root, plugin_dirs, in_process, timeout)
     cells = runner.suite_cells(chosen, settings, installed)
-    if fresh or not all(is_done(cell.folder) for cell in cells):
-        runner.check_tasks(chosen, settings, installed)
-    runner.write_suite(chosen, settings, command=shlex.join(["dataeff", *sys.argv[1:]]))
+    runner.write_suite(chosen, cells, settings, command=shlex.join(["dataeff", *sys.argv[1:]]))
     with Watch(console) as watch:
         runner.run_cells(cells, settings, watch, fresh=fresh)
     _show(results / chosen.name)
@@ -141,7 +138,9 @@ def _choose_suite(
     task = {key: given[key] for key in ("dataset", "model", "epochs")}
     task |= _settings(given.get("settings", ()))
     epochs = f"{given['epochs']:g}"
-    name = slug(given.get("name") or f"{given['dataset']}-{given['model']}-{epochs}ep")
+    # Everything that tells two comparisons apart, so that none takes the other's place.
+    parts = [given["dataset"], given["model"], f"{epochs}ep", *given.get("settings", ())]
+    name = slug(given.get("name") or "-".join(parts))
     if not name:
         raise DataeffError("--name takes letters and digits, such as --name my-comparison.")
     content = {
@@ -160,6 +159,8 @@ def _settings(pairs: tuple[str, ...]) -> dict[str, Any]:
         key, equals, value = pair.partition("=")
         if not equals:
             raise DataeffError(f"--set takes key=value, such as lr=0.05, not {pair!r}.")
+        if key in ("dataset", "model", "epochs"):
+            raise DataeffError(f"--set takes the other keys of a task; write --{key} {value}.")
         # As in a suite file, only that a text needs no quotes, and a list no brackets.
         try:
             values[key] = tomllib.loads(f"value = {value}")["value"]

@@ -26,10 +26,13 @@ def read_suite(folder: Path) -> dict[str, Any]:
 def current_runs(folder: Path) -> list[dict[str, Any]]:
     """Return the records of the suite as it stands now; what an earlier version left is left out.
 
-    Earlier are another task under the name, and other defaults or another source of a strategy.
+    Earlier are another task or other data under the name, other defaults or another source of a
+    strategy.
     """
     tasks = list(read_suite(folder)["task_ids"].items())
+    data = read_suite(folder).get("data", {})
     runs = [run for run in read_runs(folder) if (run["task_name"], run["task_id"]) in tasks]
+    runs = [run for run in runs if run.get("data") == data.get(run["task_name"])]
     runs.sort(key=lambda run: run.get("ended") or "")
     newest = {_label(run): _version(run) for run in runs}
     runs = [run for run in runs if _version(run) == newest[_label(run)]]
@@ -111,6 +114,9 @@ def _summary(rows: pd.DataFrame, reference: pd.DataFrame, ours: pd.DataFrame) ->
     ideal = _ratio(base, mine, "flops")
     mean = ours.mean(numeric_only=True)
     failed = rows.status.value_counts().drop("finished", errors="ignore")
+    trouble = [f"{count} {status}" for status, count in failed.items()]
+    if len(both) < len(ours):
+        trouble.append(f"{len(both)} of {len(ours)} seeds paired")
     return {
         "n": len(ours),
         "accuracy": mean.get("test_top1", np.nan),
@@ -127,7 +133,7 @@ def _summary(rows: pd.DataFrame, reference: pd.DataFrame, ours: pd.DataFrame) ->
         "rows_trained": mean.get("rows_trained", np.nan),
         "peak_memory_mib": mean.get("peak_memory", np.nan) / MEBI,
         "ranked": bool(ours.ranked.all()) if len(ours) else False,
-        "trouble": ", ".join(f"{count} {status}" for status, count in failed.items()),
+        "trouble": ", ".join(trouble),
     }
 
 

@@ -126,7 +126,7 @@ def train_on(
             train(run, measure)
         except Diverged as diverged:
             status, error = "diverged", str(diverged)
-        record = _record(run, status, error) | {"data": data.fingerprint}
+        record = _record(run, status, error)
     return Result(record, run.history, _samples(run), run)
 
 

@@ -25,19 +25,16 @@ class Rows:
 class Plan:
     """Rows (M, k) of sample indices, padded with -1, and how many rows each batch takes.
 
-    A batch of one row joins the one before it: BatchNorm has no variance of one.
+    A last batch of one row joins the one before it: BatchNorm has no variance of one.
     """
 
     def __init__(self, rows: Tensor, sizes: list[int]) -> None:
         if sum(sizes) != len(rows):
             raise ValueError(f"batch sizes add up to {sum(sizes)}, the plan has {len(rows)} rows")
         self.rows = rows if rows.ndim == 2 else rows[:, None]
-        self.sizes: list[int] = []
-        for size in sizes:
-            if self.sizes and 1 in (size, self.sizes[-1]):
-                self.sizes[-1] += size
-            elif size:
-                self.sizes.append(size)
+        self.sizes = [size for size in sizes if size]
+        if len(self.sizes) > 1 and self.sizes[-1] == 1:
+            self.sizes[-2:] = [self.sizes[-2] + 1]
 
     @classmethod
     def cut(cls, rows: Tensor, batch_size: int) -> Plan:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 class Task(BaseModel):
     """Dataset, model, budget, optimizer and schedule; epochs may be fractional everywhere."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     dataset: str
     model: str
