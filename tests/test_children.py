@@ -2,21 +2,22 @@
 
 import pytest
 import torch
-from probes import Stateless
+from probes import Stateless, fresh_run
 
 from dataeff import hookimpl
-from dataeff.data import load_dataset
 from dataeff.models import build_model
 from dataeff.testing import TASK, train_tiny, weights
-from dataeff.training.cell import make_run
 
 CPU = torch.device("cpu")
 
 
-def fresh_run(installed, **changes):
-    task = TASK.model_copy(update=changes)
-    data = load_dataset(task.dataset, installed.datasets, root=None, device=CPU)
-    return make_run(data, task, [], 0, installed, CPU)
+class Oracle(Stateless):
+    """Score everything after each epoch, off the clock."""
+
+    @hookimpl
+    def end_epoch(self, run):
+        with run.off_clock("oracle"):
+            run.score_dataset()
 
 
 def test_a_child_is_charged_to_the_prepare_clock_and_disturbs_nothing(installed):
@@ -57,12 +58,6 @@ def test_a_child_trains_on_the_samples_it_is_given(installed):
 
 
 def test_off_clock_work_is_named_and_unranked(installed):
-    class Oracle(Stateless):
-        @hookimpl
-        def end_epoch(self, run):
-            with run.off_clock("oracle"):
-                run.score_dataset()
-
     record = train_tiny(Oracle(), installed=installed).record
     assert record["clocks"]["off_oracle"] > 0
     assert record["ranked"] is False
@@ -105,12 +100,6 @@ def test_scoring_with_another_model_costs_what_that_model_costs(installed):
 
 
 def test_off_clock_work_is_no_part_of_the_counted_work(installed):
-    class Oracle(Stateless):
-        @hookimpl
-        def end_epoch(self, run):
-            with run.off_clock("oracle"):
-                run.score_dataset()
-
     record = train_tiny(Oracle(), installed=installed).record
     assert record["flops"] == train_tiny(installed=installed).record["flops"]
     assert record["rows"]["off_oracle_scored"] == 4 * 81
@@ -124,3 +113,13 @@ def test_scoring_after_the_last_epoch_is_counted(installed):
 
     record = train_tiny(Late(), installed=installed).record
     assert record["flops"] > train_tiny(installed=installed).record["flops"]
+
+
+def test_models_scored_one_after_the_other_are_counted_each(installed):
+    run, flops = fresh_run(installed), []
+    for name in ("tiny", "tiny[width=64]", "tiny"):
+        before = run.meter.flops
+        other = build_model(name, installed.models, classes=4, shape=(3, 8, 8))
+        run.score_dataset(model=other)
+        flops.append(run.meter.flops - before)
+    assert flops[0] == flops[2] < flops[1] / 10

@@ -6,7 +6,7 @@ from types import FunctionType, ModuleType
 import pytest
 import torch
 import torch.nn.functional as F
-from probes import Stateless
+from probes import Stateless, fresh_run
 from torch import nn
 
 from dataeff import DataeffError, StrategyError, hookimpl
@@ -21,12 +21,6 @@ CPU = torch.device("cpu")
 
 def run_task(installed, *strategies, **changes):
     return train_tiny(*strategies, installed=installed, task=TASK.model_copy(update=changes))
-
-
-def fresh_run(installed, **changes):
-    task = TASK.model_copy(update=changes)
-    data = load_dataset(task.dataset, installed.datasets, root=None, device=CPU)
-    return make_run(data, task, [], 0, installed, CPU)
 
 
 # Gradients -------------------------------------------------------------------------------------

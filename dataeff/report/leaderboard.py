@@ -29,8 +29,8 @@ def current_runs(folder: Path) -> list[dict[str, Any]]:
     Earlier are another task or other data under the name, other defaults or another source of a
     strategy.
     """
-    tasks = list(read_suite(folder)["task_ids"].items())
-    data = read_suite(folder).get("data", {})
+    suite = read_suite(folder)
+    tasks, data = list(suite["task_ids"].items()), suite.get("data", {})
     runs = [run for run in read_runs(folder) if (run["task_name"], run["task_id"]) in tasks]
     runs = [run for run in runs if run.get("data") == data.get(run["task_name"])]
     runs.sort(key=lambda run: run.get("ended") or "")

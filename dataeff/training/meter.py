@@ -12,12 +12,11 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-PHASES = ("plan", "load", "score", "select", "transform", "forward", "backward", "step", "other")
-ROWS = ("loaded", "scored", "forwarded", "trained")
 # Forward 1, backward 2: what a row costs, in forward passes.
 _COST = {"scored": 1, "forwarded": 1, "trained": 2}
 
@@ -39,7 +38,10 @@ class Meter:
         self.work: Counter[str] = Counter()
         self.flops = 0.0
         self.steps = 0
-        self._flops_per_row: dict[str, int] = {}
+        # By network, and gone with it: a later one may get the same address.
+        self._flops_per_row: WeakKeyDictionary[torch.nn.Module, dict[str, int]] = (
+            WeakKeyDictionary()
+        )
         self._running: list[str] = []
         self._since = (0.0, 0.0)
         self._phase = "other"
@@ -62,9 +64,11 @@ class Meter:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Charge what happens inside to nobody."""
-        with self.clock("paused"):
-            yield
-        del self.wall["paused"], self.process["paused"]
+        try:
+            with self.clock("paused"):
+                yield
+        finally:
+            del self.wall["paused"], self.process["paused"]
 
     def _charge(self) -> None:
         end = (self._phase, self._stamp())
@@ -122,11 +126,12 @@ class Meter:
 
     def close_work(self, model: torch.nn.Module, version: str) -> None:
         """Turn the rows counted for this network into FLOPs; call it off the clock."""
+        known = self._flops_per_row.setdefault(model, {})
         for key in [key for key in self.work if key.split("/")[0] == version]:
-            if key not in self._flops_per_row:
+            if key not in known:
                 shape = [int(side) for side in key.split("/")[1].split("x")]
-                self._flops_per_row[key] = flops_per_row(model, shape)
-            self.flops += self.work.pop(key) * self._flops_per_row[key]
+                known[key] = flops_per_row(model, shape)
+            self.flops += self.work.pop(key) * known[key]
 
     def absorb(self, child: Meter) -> None:
         """Take over the cost of a nested run, onto the prepare clock."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -44,10 +43,6 @@ class Plan:
 
     def __len__(self) -> int:
         return len(self.sizes)
-
-    def batches(self) -> Iterator[Tensor]:
-        """Yield the rows of each batch."""
-        return iter(self.rows.split(self.sizes))
 
     def head(self, share: float) -> Plan:
         """Return the first part of the plan, a row at least: a fractional last epoch."""

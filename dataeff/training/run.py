@@ -300,7 +300,7 @@ class Run:
             yield
             return
         own = self.module, self.model_version
-        self.module, self.model_version = Network(model), f"other-{id(model)}"
+        self.module, self.model_version = Network(model), "other"
         try:
             yield
             with self.meter.paused():
