@@ -33,6 +33,7 @@ offers, never one with a default. Class attributes say what the harness must kno
     saves = "rows"          what must fall below the baseline's: rows, forward, loading or flops
     precision = True        only changes number formats, so scoring runs keep it
     reads_back = True       reads one number per batch from the device
+    control = True          a yardstick: methods are compared with it where it costs the same
 
 Its state, for a run that is stopped and resumed, is every attribute whose name does not begin with
 an underscore, or what its own `state_dict` returns.
@@ -92,6 +93,16 @@ def register_suites(register: Callable[..., None]) -> None:
     """Call `register(name, path)` for each suite file.
 
     All implementations run; what they return is ignored.
+    """
+
+
+@hookspec
+def register_analyses(register: Callable[..., None]) -> None:
+    """Call `register(name, analysis)` for each function `analysis(study)` that draws figures.
+
+    All implementations run; what they return is ignored.
+    Its attribute `figures` lists their names. `study` (see `dataeff.bench.study.Study`) says which
+    ones are wanted, trains what these need, and gives axes to draw on.
     """
 
 
@@ -243,6 +254,8 @@ def network(run: Run, x: torch.Tensor, between: Callable | None) -> torch.Tensor
     """Call the network once; `between` maps its last feature map to what the head reads.
 
     One owner, any number of wrappers; an owner that returns None has done its work.
+    A `between` with a method `features(model, x)` also makes that map, in place of the network's
+    own `forward_features`.
     """
 
 

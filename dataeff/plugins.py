@@ -61,6 +61,7 @@ class Installed:
     datasets: Registry = field(default_factory=lambda: Registry("dataset"))
     models: Registry = field(default_factory=lambda: Registry("model"))
     suites: Registry = field(default_factory=lambda: Registry("suite"))
+    analyses: Registry = field(default_factory=lambda: Registry("analysis"))
     plugins: list[Plugin] = field(default_factory=list)
 
     def add(self, plugin: Plugin, module: ModuleType) -> None:
@@ -68,7 +69,7 @@ class Installed:
         manager = _manager()
         manager.register(module, name=plugin.name)
         manager.check_pending()
-        for kind in ("strategies", "datasets", "models", "suites"):
+        for kind in ("strategies", "datasets", "models", "suites", "analyses"):
             registry: Registry = getattr(self, kind)
 
             def register(name: str, factory: Any, registry: Registry = registry) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, is_dataclass
 from fnmatch import fnmatch
+from types import ModuleType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -110,7 +112,8 @@ class Parameter:
 
     def read(self, value: Any) -> Any:
         """Turn a typed text (or a Python value) into this parameter's type."""
-        if isinstance(value, str) and value.lower() == "none":
+        choices = get_args(self.type)
+        if isinstance(value, str) and value.lower() == "none" and "none" not in choices:
             value = None
         return TypeAdapter(self.type).validate_python(value)
 
@@ -129,10 +132,13 @@ class Entry:
     name: str
     factory: Callable[..., Any]
     source: str
+    alias_of: str = ""
 
     @property
     def summary(self) -> str:
-        """Return the first sentence of the factory's docstring."""
+        """Return the first paragraph of the factory's docstring, or what it is another name of."""
+        if self.alias_of:
+            return f"Another name of {self.alias_of}."
         return (inspect.getdoc(self.factory) or "").split("\n\n")[0].replace("\n", " ")
 
     @property
@@ -144,12 +150,15 @@ class Entry:
 
     @property
     def digest(self) -> str:
-        """Return a short hash of the defining module's source, '' where there is none."""
+        """Return a short hash of the source behind it, '' where there is none.
+
+        That is the defining module, and what it takes from other modules of its own package.
+        """
         try:
-            text = inspect.getsource(inspect.getmodule(self.factory))
+            texts = [inspect.getsource(module) for module in _modules(self.factory)]
         except (OSError, TypeError):
             return ""
-        return hashlib.sha256(text.encode()).hexdigest()[:8]
+        return hashlib.sha256("".join(texts).encode()).hexdigest()[:8]
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -205,8 +214,22 @@ class Entry:
         return format_part(self.name, shown)
 
 
+def _modules(factory: Callable[..., Any]) -> list[ModuleType]:
+    """List the module that defines a factory, and those of its package that it builds on."""
+    found = {name: sys.modules[name] for name in [factory.__module__]}
+    package = factory.__module__.split(".")[0]
+    waiting = list(found.values())
+    while waiting:
+        for value in vars(waiting.pop()).values():
+            name = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", "")
+            if isinstance(name, str) and name.split(".")[0] == package and name not in found:
+                found[name] = sys.modules[name]
+                waiting.append(found[name])
+    return [found[name] for name in sorted(found)]
+
+
 class Registry:
-    """The registered names of one kind ('strategy', 'dataset', 'model', 'suite')."""
+    """The registered names of one kind ('strategy', 'dataset', 'model', 'suite', 'analysis')."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -219,16 +242,18 @@ class Registry:
             raise DataeffError(
                 f"{self.kind} {name!r} is registered by both {first} and {source}; rename one."
             )
-        self._entries[name] = Entry(self.kind, name, factory, source)
+        same = [entry.name for entry in self._entries.values() if entry.factory is factory]
+        self._entries[name] = Entry(self.kind, name, factory, source, *same[:1])
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries
 
     def __getitem__(self, name: str) -> Entry:
         if name not in self._entries:
-            plural = "strategies" if self.kind == "strategy" else f"{self.kind}s"
+            special = {"strategy": "strategies", "analysis": "analyze"}
+            listing = special.get(self.kind, f"{self.kind}s")
             hint = did_you_mean(name, self._entries)
-            raise UnknownName(f"There is no {self.kind} {name!r}.{hint} See: dataeff {plural}")
+            raise UnknownName(f"There is no {self.kind} {name!r}.{hint} See: dataeff {listing}")
         return self._entries[name]
 
     def entries(self, pattern: str = "*") -> list[Entry]:

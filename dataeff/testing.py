@@ -271,9 +271,11 @@ class _Kit:
         claims = {getattr(strategy.plugin, "saves", None) for strategy in self.strategies}
         if claims != {"rows"}:
             return
-        pair = self.result().record["rows"]["trained"]
+        # Long enough that what needs a few epochs of history also saves in half of them.
+        longer = {"task": TASK.model_copy(update={"epochs": 2 * TASK.epochs})}
+        pair = self.train(**longer).record["rows"]["trained"]
         for name in self.names:
-            alone = self.train(compose(name, self.installed)).record["rows"]["trained"]
+            alone = self.train(compose(name, self.installed), **longer).record["rows"]["trained"]
             assert pair < alone, f"together they train {pair} rows, {name} alone {alone}"
 
     def listed_order_matters_only_where_hooks_are_shared(self) -> None:

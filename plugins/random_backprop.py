@@ -27,6 +27,7 @@ class RandomBackprop:
     keep: Share = 0.5
     mode: Literal["shrink", "accumulate"] = "shrink"
     saves = "rows"
+    control = True
 
     @hookimpl(wrapper=True)
     def plan_epoch(self, run):

@@ -23,6 +23,7 @@ class RandomSubset:
     keep: Share = 0.5
     redraw: Literal["never", "epoch"] = "never"
     saves = "rows"
+    control = True
 
     @hookimpl
     def setup(self):

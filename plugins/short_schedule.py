@@ -19,6 +19,7 @@ class ShortSchedule:
 
     share: Share = 0.5
     saves = "rows"
+    control = True
 
     @hookimpl
     def setup(self, run):

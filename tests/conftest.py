@@ -31,7 +31,7 @@ def shared_installed() -> Installed:
 def installed(shared_installed) -> Installed:
     """What is installed, with registries that a test may add to."""
     fresh = Installed(plugins=list(shared_installed.plugins))
-    for kind in ("strategies", "datasets", "models", "suites"):
+    for kind in ("strategies", "datasets", "models", "suites", "analyses"):
         getattr(fresh, kind)._entries.update(getattr(shared_installed, kind)._entries)
     return fresh
 

@@ -4,8 +4,10 @@ import pytest
 import torch
 from sklearn.metrics import f1_score, log_loss, top_k_accuracy_score
 
+from dataeff import hookimpl
 from dataeff.data import load_dataset
 from dataeff.models import build_model
+from dataeff.testing import TASK, train_tiny
 from dataeff.training.evaluate import evaluate, metrics
 
 
@@ -45,3 +47,23 @@ def test_evaluation_leaves_the_model_as_it_was(installed):
     assert model.training
     assert not frozen.training
     assert evaluate(model, data.train, torch.arange(0), 64) == {}
+
+
+class StopAfter:
+    """End training after the second epoch."""
+
+    @hookimpl
+    def should_stop(self, run):
+        return run.epoch == 1
+
+
+@pytest.mark.parametrize(
+    ("extra", "looks"), [((), [False, False, True, True]), ((StopAfter(),), [False, True])]
+)
+def test_the_test_set_is_looked_at_now_and_then_and_at_the_end(extra, looks):
+    task = TASK.model_copy(update={"test_every": 3})
+    result = train_tiny(*extra, task=task)
+    assert ["test_top1" in line for line in result.epochs] == looks
+    assert all("validation_top1" in line for line in result.epochs)
+    often = train_tiny(*extra).record["metrics"]
+    assert result.record["metrics"] == often, "how often one looks changes nothing"

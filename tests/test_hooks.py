@@ -127,6 +127,15 @@ def test_hook_register_suites(installed, tmp_path):
     assert load_suite("mine", installed).name == "mine"
 
 
+def test_hook_register_analyses(installed):
+    def mine(study):
+        """Draw nothing."""
+
+    _register(installed, register_analyses=lambda register: register("mine", mine))
+    assert installed.analyses["mine"].factory is mine
+    assert installed.analyses["mine"].summary == "Draw nothing."
+
+
 # Watching: all run -----------------------------------------------------------------------------
 
 

@@ -29,14 +29,20 @@ COLUMNS = [
     "prepare_seconds",
     "train_seconds",
     "speedup",
+    "oracle",
     "ideal_speedup",
     "realised",
     "rows_trained",
     "peak_memory_mib",
     "ranked",
+    "control",
     "trouble",
+    "note",
     "conditions",
+    "against_controls",
 ]
+
+TEXTS = ["trouble", "note", "against_controls"]
 
 
 class Folder:
@@ -81,6 +87,7 @@ class Folder:
                 "flops": flops,
                 "peak_memory": 3 * 2**20,
                 "ranked": True,
+                "control": False,
                 "columns": {},
             }
         record |= more
@@ -209,10 +216,76 @@ def test_what_used_a_clock_of_its_own_is_not_ranked(folder):
     table = leaderboard(folder.path)
     assert table["strategy"].tolist() == ["base", "slow", "oracle"]
     assert table["ranked"].tolist() == [True, True, False]
-    assert table["speedup"].iloc[-1] == 2
-    assert "2.00x (not ranked)" in plain_text(table)
+    assert table["speedup"].iloc[-1] == pytest.approx(0.2), "what was left off the clock counts"
+    assert table["oracle"].iloc[-1] == 2
+    assert table["oracle"].isna().tolist() == [True, True, False]
+    assert "0.20x (not ranked)" in plain_text(table)
+    assert "2.00x" in plain_text(table)
     assert plain_text(table).count("not ranked") == 1
     assert runs_table(folder.path)["off_oracle_seconds"].iloc[-1] == 9
+
+
+# Against controls -------------------------------------------------------------------------------
+
+
+def control(folder, name, accuracies, **more):
+    for seed, accuracy in enumerate(accuracies):
+        folder.add(name, seed, accuracy, control=True, **more)
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "expected"),
+    [
+        ([81.0, 82.1, 82.9], "worse, -2.00 points (-2.25..-1.75), against half at 2.00x"),
+        ([75.0, 80.0, 79.0], "not told apart, +2.00 points (-2.97..+6.97), against half at 2.00x"),
+        ([71.0, 72.1, 72.9], "better, +8.00 points (+7.75..+8.25), against half at 2.00x"),
+    ],
+)
+def test_a_method_is_told_how_it_stands_against_a_control_of_its_cost(folder, accuracies, expected):
+    for seed in range(3):
+        folder.add("base", seed, 90.0, 2.0, flops=200)
+        folder.add("ours", seed, 79.0 + seed, 1.0, flops=105)
+    control(folder, "half", accuracies)
+    control(folder, "tenth", accuracies, seconds=0.2, flops=20)
+    lines = folder.lines()
+    assert lines.loc["ours", "against_controls"] == expected
+    assert not lines.loc[["base", "half", "tenth"], "against_controls"].any()
+    table = leaderboard(folder.path)
+    assert f"ours against controls of its cost: {expected}" in plain_text(table)
+    assert expected in markdown(table)
+    assert "half at 2.00x" in write_report(folder.path, table).read_text()
+
+
+def test_seeds_that_only_one_of_them_has_are_left_out(folder):
+    folder.fill("base", [90.0, 90.0, 90.0], [2, 2, 2], flops=200)
+    folder.fill("ours", [80.0, 81.0, 10.0], [1, 1, 1])
+    control(folder, "half", [79.0, 80.0])
+    assert folder.lines().loc["ours", "against_controls"].startswith("better, +1.00 points (+1.00")
+
+
+def test_a_missing_control_is_asked_for_by_its_cost(folder):
+    folder.add("base", 0, 90.0, 2.0, flops=200).add("ours", 0, 80.0, flops=130)
+    folder.add("same", 0, 80.0, flops=199)
+    control(folder, "half", [79.0])
+    lines = folder.lines()
+    assert lines.loc["ours", "against_controls"] == (
+        "no control of its cost was run, which is 0.65 of the reference's work"
+    )
+    assert lines.loc["same", "against_controls"] == "", "it saves nothing: no control is needed"
+
+
+def test_one_seed_gives_no_verdict(folder):
+    folder.add("base", 0, 90.0, 2.0, flops=200).add("ours", 0, 80.0)
+    control(folder, "half", [79.0])
+    verdict = folder.lines().loc["ours", "against_controls"]
+    assert verdict == "+1.00 points against half at 2.00x: one seed tells nothing"
+
+
+def test_what_a_strategy_notes_stands_under_the_table(folder):
+    folder.add("base", 0, 90.0, 2.0).add("ours", 0, 80.0, columns={"ours_note": "it leaks"})
+    table = leaderboard(folder.path)
+    assert table["note"].tolist() == ["", "it leaks"]
+    assert "ours: it leaks" in plain_text(table)
 
 
 # What is counted -------------------------------------------------------------------------------
@@ -296,7 +369,7 @@ def test_the_csv_files_hold_the_table_and_every_run(filled):
     written = pd.read_csv(filled.path / "leaderboard.csv")
     assert written.columns.tolist() == COLUMNS
     pd.testing.assert_frame_equal(
-        written.drop(columns="trouble"), table.drop(columns="trouble"), check_dtype=False
+        written.drop(columns=TEXTS), table.drop(columns=TEXTS), check_dtype=False
     )
     runs = pd.read_csv(filled.path / "runs.csv")
     assert runs[["strategy", "seed"]].values.tolist() == [

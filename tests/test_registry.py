@@ -1,5 +1,8 @@
 """Names and parameters: parsing, printing, validation, errors that teach."""
 
+import importlib
+import linecache
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 from dataeff import DataeffError, Share
 from dataeff.errors import UnknownName
 from dataeff.plugins import canonical, compose
-from dataeff.registry import Part, Registry, format_part, parse, parse_one
+from dataeff.registry import Entry, Part, Registry, format_part, parse, parse_one
 
 
 @dataclass(eq=False)
@@ -111,3 +114,47 @@ def test_a_name_clash_raises(registry):
 def test_wildcards(installed):
     names = [entry.name for entry in installed.strategies.entries("random_*")]
     assert names == ["random_backprop", "random_subset"]
+
+
+def test_a_second_name_says_what_it_is_another_name_of(registry):
+    registry.register("specimen", Example, source="mine")
+    assert registry["specimen"].summary == "Another name of example."
+    assert registry["example"].summary == "Show every kind of parameter."
+    assert registry["specimen"].read({}) == registry["example"].read({})
+
+
+def test_none_is_a_word_where_it_is_a_choice(installed):
+    entry = installed.strategies["mixtrain_cutmix"]
+    assert entry.read({"selection": "none"})["selection"] == "none"
+
+
+def test_the_digest_covers_what_a_strategy_takes_from_its_own_package(tmp_path, monkeypatch):
+    package = tmp_path / "two_files"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "idea.py").write_text(
+        "from two_files.formula import f\n\n\nclass Idea:\n    x = f\n"
+    )
+    formula = package / "formula.py"
+    other = package / "other.py"
+    other.write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def digest():
+        for name in [name for name in sys.modules if name.startswith("two_files")]:
+            del sys.modules[name]
+        linecache.clearcache()
+        importlib.invalidate_caches()
+        module = importlib.import_module("two_files.idea")
+        return Entry("strategy", "idea", module.Idea, "mine").digest
+
+    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
+    try:
+        formula.write_text("def f():\n    return 1\n")
+        first = digest()
+        other.write_text("changed = True\n")
+        assert digest() == first
+        formula.write_text("def f():\n    return 2\n")
+        assert digest() != first
+    finally:
+        sys.dont_write_bytecode = before

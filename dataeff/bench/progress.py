@@ -11,21 +11,25 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from dataeff.bench.runner import Event, one_line
 
 
+def _bar(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f}%"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+
+
 class Watch:
     """Shows cells done, the current epoch and the time left."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:3.0f}%"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=console,
-            disable=not console.is_terminal,
-        )
+        self.bar = _bar(console)
         self.skipped = 0
         self.line: Any = None
 
@@ -59,6 +63,32 @@ class Watch:
         self.bar.update(self.line, description=f"{place}: {title}{epoch}", completed=done)
         if event.kind in ("ended", "elsewhere"):
             self.console.print(f"{place}: {title}: {escape(outcome(event))}", soft_wrap=True)
+
+
+class StudyWatch:
+    """Shows the run that an analysis trains now, and one line for each that it has trained."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.bar = _bar(console)
+        self.line: Any = None
+
+    def __enter__(self) -> StudyWatch:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Show one event of a study."""
+        title = escape(event.cell.title)
+        if event.kind == "started":
+            self.line = self.bar.add_task(f"training {title}", total=1.0)
+        self.bar.update(self.line, completed=event.share)
+        if event.kind == "ended":
+            self.bar.remove_task(self.line)
+            self.console.print(f"trained {title}: {escape(outcome(event))}", soft_wrap=True)
 
 
 def outcome(event: Event) -> str:

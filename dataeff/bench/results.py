@@ -30,7 +30,7 @@ def slug(text: str) -> str:
 
 
 @contextmanager
-def _written_whole(path: Path) -> Iterator[Path]:
+def written_whole(path: Path) -> Iterator[Path]:
     """Yield a path to write to, which takes the place of `path` once it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # Two runs of one suite write the same tables: each has a partial file of its own.
@@ -44,7 +44,7 @@ def _written_whole(path: Path) -> Iterator[Path]:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file by write-then-rename."""
-    with _written_whole(path) as partial:
+    with written_whole(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
@@ -82,7 +82,7 @@ def write_csv(path: Path, table: pd.DataFrame) -> None:
 
 def write_parquet(path: Path, table: pd.DataFrame) -> None:
     """Write a table by write-then-rename."""
-    with _written_whole(path) as partial:
+    with written_whole(path) as partial:
         table.to_parquet(partial, index=False)
 
 

@@ -58,14 +58,18 @@ class Settings:
 
 @dataclass(frozen=True)
 class Cell:
-    """One training run of a suite, and the folder that it fills."""
+    """One training run of a suite, and the folder below `root` that it fills.
 
+    It is known by its task, the data's content, the strategy's parameters and source, the seed and
+    the conditions: who changes one of them gets another cell.
+    """
+
+    root: Path
     suite: str
     task_name: str
     task: Task
     strategy: str
     seed: int
-    folder: Path
     data: str
     parameters: dict[str, dict[str, Any]] = field(repr=False)
     sources: dict[str, str] = field(repr=False)
@@ -76,13 +80,18 @@ class Cell:
         """Return what a progress bar shows."""
         return f"{self.task_name} {self.strategy} seed {self.seed}"
 
+    @property
+    def folder(self) -> Path:
+        """Return its folder: readable, and unique by all that may change its numbers."""
+        what = {"parameters": self.parameters, "sources": self.sources}
+        stamp = conditions_id(self.conditions)
+        key = [self.task_name, self.task.id, self.data, what, self.seed, stamp]
+        identity = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:8]
+        return cell_folder(self.root, self.task_name, self.strategy, self.seed, identity)
+
 
 def suite_cells(suite: Suite, settings: Settings, installed: Installed) -> list[Cell]:
-    """List the cells, seed by seed, so that drift of the machine hits all strategies alike.
-
-    A cell is known by its task, the data's content, the strategy's parameters and source, the seed
-    and the conditions: who changes one of them gets new cells.
-    """
+    """List the cells, seed by seed, so that drift of the machine hits all strategies alike."""
     stamp = conditions(pick_device(settings.device))
     root = settings.results / suite.name
     cells = []
@@ -91,15 +100,10 @@ def suite_cells(suite: Suite, settings: Settings, installed: Installed) -> list[
         for seed in range(suite.seeds):
             for strategy in suite.strategies:
                 parts = compose(strategy, installed)
-                what = {
-                    "parameters": {part.entry.name: part.values for part in parts},
-                    "sources": {part.entry.name: part.entry.digest for part in parts},
-                }
-                key = [task_name, task.id, data, what, seed, conditions_id(stamp)]
-                identity = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:8]
-                folder = cell_folder(root, task_name, strategy, seed, identity)
-                where = (suite.name, task_name, task, strategy, seed, folder, data)
-                cells.append(Cell(*where, conditions=stamp, **what))
+                parameters = {part.entry.name: part.values for part in parts}
+                sources = {part.entry.name: part.entry.digest for part in parts}
+                what = (task_name, task, strategy, seed, data, parameters, sources)
+                cells.append(Cell(root, suite.name, *what, conditions=stamp))
     return cells
 
 
@@ -144,7 +148,7 @@ def run_cells(cells: list[Cell], settings: Settings, watch: Watcher, fresh: bool
                 tell("elsewhere")
                 continue
             if fresh:
-                _empty(cell.folder)
+                empty(cell.folder)
             if is_done(cell.folder):
                 tell("skipped", record=read_json(cell.folder / "run.json"))
                 continue
@@ -155,7 +159,8 @@ def run_cells(cells: list[Cell], settings: Settings, watch: Watcher, fresh: bool
             tell("ended", record=read_json(cell.folder / "run.json"))
 
 
-def _empty(folder: Path) -> None:
+def empty(folder: Path) -> None:
+    """Delete what a cell has left in its folder; the claim stays."""
     for path in folder.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
@@ -234,7 +239,7 @@ def run_cell(cell: Cell, settings: Settings, on_epoch: OnEpoch) -> None:
         _fail(cell, f"{type(error).__name__}: {error}", traceback.format_exc())
         return
     (cell.folder / "traceback.txt").unlink(missing_ok=True)
-    _write_record(cell, result.record)
+    write_record(cell, result.record)
     _forget(cell)
 
 
@@ -254,10 +259,11 @@ def _fail(cell: Cell, error: str, trace: str = "") -> None:
         "task_id": cell.task.id,
         "seed": cell.seed,
     }
-    _write_record(cell, record)
+    write_record(cell, record)
 
 
-def _write_record(cell: Cell, record: dict[str, Any]) -> None:
+def write_record(cell: Cell, record: dict[str, Any]) -> None:
+    """Write run.json: what was trained, under which conditions, and what came of it."""
     head = {"suite": cell.suite, "task_name": cell.task_name, "data": cell.data}
     tail = {
         "sources": cell.sources,

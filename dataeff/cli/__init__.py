@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dataeff.cli import listing, plugins, running
+from dataeff.cli import analyzing, listing, plugins, running
 from dataeff.cli.shared import Commands
 
 
@@ -18,6 +18,7 @@ for _command in (
     running.run,
     running.leaderboard,
     running.report,
+    analyzing.analyze,
     listing.strategies,
     listing.datasets,
     listing.models,

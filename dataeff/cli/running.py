@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import shlex
 import sys
-import tomllib
 import webbrowser
 from pathlib import Path
-from typing import Any
 
 import click
 
+from dataeff.cli.adhoc import adhoc_options, choose_suite
 from dataeff.cli.shared import (
     console,
     data_root_option,
+    device_option,
     json_option,
     results_option,
     with_plugins,
 )
 from dataeff.errors import DataeffError, did_you_mean
-from dataeff.plugins import Installed, canonical, compose
-from dataeff.registry import parse_one
 
 # Running ---------------------------------------------------------------------------------------
 
@@ -37,20 +35,8 @@ from dataeff.registry import parse_one
 @click.option(
     "--seeds", type=click.IntRange(1), help="Number of seeds (default: the suite's, or 3)."
 )
-@click.option("-d", "--dataset", help="Ad-hoc comparison: the dataset, instead of a suite.")
-@click.option("-m", "--model", help="Ad-hoc comparison: the model.")
-@click.option("--epochs", type=float, help="Ad-hoc comparison: the epochs.")
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Ad-hoc comparison: another key of the task, such as lr=0.05.",
-)
-@click.option("--name", help="Ad-hoc comparison: the name of its results folder.")
-@click.option(
-    "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps, ..."
-)
+@adhoc_options
+@device_option
 @click.option(
     "--fresh/--resume",
     default=False,
@@ -90,7 +76,7 @@ def run(
     from dataeff.bench import runner
     from dataeff.bench.progress import Watch
 
-    chosen = _choose_suite(suite, list(strategies), seeds, installed, adhoc)
+    chosen = choose_suite(suite, list(strategies), seeds, installed, adhoc)
     settings = runner.Settings(results, device, data_root, plugin_dirs, in_process, timeout)
     cells = runner.suite_cells(chosen, settings, installed)
     runner.write_suite(chosen, cells, settings, command=shlex.join(["dataeff", *sys.argv[1:]]))
@@ -102,73 +88,6 @@ def run(
         click.echo(f"Failed: {line}", err=True)
     if failed:
         raise click.exceptions.Exit(1)
-
-
-def _choose_suite(
-    text: str | None,
-    strategies: list[str],
-    seeds: int | None,
-    installed: Installed,
-    adhoc: dict[str, Any],
-) -> Any:
-    from dataeff.bench.results import slug
-    from dataeff.bench.suite import load_suite, make_suite
-
-    given = {key: value for key, value in adhoc.items() if value not in (None, ())}
-    if text and given:
-        option = next(iter(given)).replace("settings", "set")
-        raise DataeffError(
-            f"--{option} is for ad-hoc comparisons; leave out the suite {text!r}, or the option."
-        )
-    strategies = list(dict.fromkeys(canonical(compose(s, installed)) for s in strategies))
-    if text:
-        suite = load_suite(text, installed)
-        content = suite.model_dump() | ({"seeds": seeds} if seeds else {})
-        if strategies:
-            # The reference comes along: without it there is nothing to compare with.
-            content["strategies"] = list(dict.fromkeys([suite.reference, *strategies]))
-        return make_suite(content, installed, where=text)
-    missing = [f"--{key}" for key in ("dataset", "model", "epochs") if key not in given]
-    if missing:
-        raise DataeffError(
-            f"Name a suite (see: dataeff suites), or compare ad hoc: add {', '.join(missing)}."
-        )
-    if not strategies:
-        raise DataeffError("Name what to compare: -s baseline -s 'random_backprop[keep=0.5]'.")
-    task = {key: given[key] for key in ("dataset", "model", "epochs")}
-    task |= _settings(given.get("settings", ()))
-    epochs = f"{given['epochs']:g}"
-    # Everything that tells two comparisons apart, so that none takes the other's place.
-    parts = [given["dataset"], given["model"], f"{epochs}ep", *given.get("settings", ())]
-    name = slug(given.get("name") or "-".join(parts))
-    if not name:
-        raise DataeffError("--name takes letters and digits, such as --name my-comparison.")
-    content = {
-        "name": name,
-        "title": f"{given['model']} on {given['dataset']}, {epochs} epochs",
-        "strategies": strategies,
-        "seeds": seeds or 3,
-        "tasks": {parse_one(given["dataset"]).name: task},
-    }
-    return make_suite(content, installed, where="command line")
-
-
-def _settings(pairs: tuple[str, ...]) -> dict[str, Any]:
-    values = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise DataeffError(f"--set takes key=value, such as lr=0.05, not {pair!r}.")
-        if key in ("dataset", "model", "epochs"):
-            raise DataeffError(f"--set takes the other keys of a task; write --{key} {value}.")
-        # As in a suite file, only that a text needs no quotes, and a list no brackets.
-        try:
-            values[key] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            values[key] = value
-        if key == "milestones" and not isinstance(values[key], list):
-            values[key] = value.split(",")
-    return values
 
 
 # Reading ---------------------------------------------------------------------------------------

@@ -102,6 +102,9 @@ results_option = click.option(
     help="Folder of results.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+device_option = click.option(
+    "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps, ..."
+)
 data_root_option = click.option(
     "--data-root",
     type=click.Path(path_type=Path),

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from dataeff.bench.results import read_json, read_runs, write_csv
 from dataeff.errors import DataeffError
+from dataeff.report.controls import against_controls, paired_interval
 
 MEBI = 2**20
 
@@ -57,7 +57,7 @@ def runs_table(folder: Path) -> pd.DataFrame:
 
 def _line(run: dict[str, Any]) -> dict[str, Any]:
     head = ("suite", "task_name", "strategy", "seed", "status", "error", "conditions_id", "task_id")
-    tail = ("steps", "epochs", "train_loss", "flops", "peak_memory", "ranked", "ended", "folder")
+    tail = ("steps", "epochs", "train_loss", "flops", "peak_memory", "ranked", "control", "ended")
     clocks = run.get("clocks", {})
     measured = {
         **run.get("metrics", {}),
@@ -67,8 +67,10 @@ def _line(run: dict[str, Any]) -> dict[str, Any]:
         **{f"rows_{name}": value for name, value in run.get("rows", {}).items()},
     }
     line = {name: run.get(name) for name in head} | measured
-    line |= {name: run.get(name) for name in tail}
-    line["total_seconds"] = sum(clocks.get(c, 0.0) for c in ("prepare", "train")) or None
+    line |= {name: run.get(name) for name in (*tail, "folder")}
+    clocked = sum(clocks.get(c, 0.0) for c in ("prepare", "train"))
+    off_clock = sum(seconds for name, seconds in clocks.items() if name.startswith("off_"))
+    line["clocked_seconds"], line["total_seconds"] = clocked or None, clocked + off_clock or None
     # What a strategy reports never takes the place of what was measured.
     extra = run.get("columns", {})
     return line | {name: value for name, value in extra.items() if name not in line}
@@ -96,6 +98,8 @@ def _leaderboard(folder: Path, runs: pd.DataFrame) -> pd.DataFrame:
             | _published(suite, task, strategy)
             for strategy, rows in group.groupby("strategy", sort=False)
         ]
+        for line in part:
+            line["against_controls"] = against_controls(line, part, finished, suite["reference"])
         lines += sorted(part, key=lambda line: _place(line, suite["reference"]))
     return pd.DataFrame(lines)
 
@@ -128,13 +132,22 @@ def _summary(rows: pd.DataFrame, reference: pd.DataFrame, ours: pd.DataFrame) ->
         "prepare_seconds": mean.get("prepare_seconds", np.nan),
         "train_seconds": mean.get("train_seconds", np.nan),
         "speedup": speedup,
+        "oracle": np.nan if ours.ranked.all() else _ratio(base, mine, "clocked_seconds"),
         "ideal_speedup": ideal,
         "realised": speedup / ideal,
         "rows_trained": mean.get("rows_trained", np.nan),
         "peak_memory_mib": mean.get("peak_memory", np.nan) / MEBI,
         "ranked": bool(ours.ranked.all()) if len(ours) else False,
+        "control": bool(len(ours) and ours.control.eq(True).all()),
         "trouble": ", ".join(trouble),
+        "note": ", ".join(_notes(ours)),
     }
+
+
+def _notes(ours: pd.DataFrame) -> list[str]:
+    """Return what strategies have to say about their runs: their columns `..._note`."""
+    told = ours.filter(regex="_note$").stack().dropna().unique()
+    return [str(text) for text in told if text]
 
 
 def _ratio(base: pd.DataFrame, mine: pd.DataFrame, column: str) -> float:
@@ -142,20 +155,6 @@ def _ratio(base: pd.DataFrame, mine: pd.DataFrame, column: str) -> float:
     if mine.empty:
         return np.nan
     return float(np.exp(np.log(base[column] / mine[column]).mean()))
-
-
-def paired_interval(
-    ours: pd.Series | None, theirs: pd.Series | None, confidence: float = 0.95
-) -> tuple[float, float, float]:
-    """Return the mean paired difference and its t interval, which one pair does not have."""
-    if ours is None or theirs is None or not len(ours):
-        return np.nan, np.nan, np.nan
-    difference = ours - theirs
-    mean, n = float(difference.mean()), len(difference)
-    if n < 2:
-        return mean, np.nan, np.nan
-    half = float(stats.t.ppf((1 + confidence) / 2, n - 1) * difference.std() / np.sqrt(n))
-    return mean, mean - half, mean + half
 
 
 def _published(suite: dict[str, Any], task: str, strategy: str) -> dict[str, Any]:

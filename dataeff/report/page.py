@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from dataeff.bench.results import write_text
 from dataeff.report.leaderboard import current_runs, read_suite
-from dataeff.report.terminal import cells, groups
+from dataeff.report.terminal import cells, groups, remarks
 
 # Okabe and Ito's colours: told apart by colour-blind readers too. Markers tell the rest apart.
 _COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#666666")
@@ -51,7 +51,7 @@ def _curves(folder: Path, runs: list[dict[str, Any]]) -> Curves:
         if run["status"] == "finished":
             key = (run["task_name"], run["conditions_id"], run["strategy"])
             lines = pd.read_csv(folder / run["folder"] / "epochs.csv", usecols=columns)
-            parts.setdefault(key, []).append(lines)
+            parts.setdefault(key, []).append(lines.dropna())
     return {key: pd.concat(part).groupby("epoch").mean() for key, part in parts.items()}
 
 
@@ -62,9 +62,10 @@ def _section(title: str, part: pd.DataFrame, curves: Curves) -> str:
         "<tr>" + "".join(f"<td>{_breakable(text)}</td>" for text in line) + "</tr>"
         for line in lines
     )
+    said = "".join(f"<p>{_breakable(remark)}</p>" for remark in remarks(part))
     return (
         f"<section><h2>{escape(title)}</h2><div class=scroll><table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div>{_figure(part, curves)}</section>"
+        f"<tbody>{body}</tbody></table></div>{said}{_figure(part, curves)}</section>"
     )
 
 

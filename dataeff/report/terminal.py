@@ -59,10 +59,25 @@ def cells(group: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
         columns["paper %"] = lambda row: _number(row["published_accuracy"], ".2f")
     if "published_speedup" in group and group["published_speedup"].notna().any():
         columns["paper speed-up"] = lambda row: _number(row["published_speedup"], ".2f", "x")
+    if group["oracle"].notna().any():
+        columns["oracle"] = lambda row: _number(row["oracle"], ".2f", "x")
     if group["trouble"].any():
         columns["trouble"] = lambda row: row["trouble"]
     rows = group.to_dict("records")
     return list(columns), [[show(row) for show in columns.values()] for row in rows]
+
+
+def remarks(group: pd.DataFrame) -> list[str]:
+    """Return what is to be said under a table: verdicts against controls, strategies' notes."""
+    said = []
+    for row in group.to_dict("records"):
+        if row["against_controls"]:
+            said.append(
+                f"{row['strategy']} against controls of its cost: {row['against_controls']}"
+            )
+        if row["note"]:
+            said.append(f"{row['strategy']}: {row['note']}")
+    return said
 
 
 def groups(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
@@ -71,8 +86,11 @@ def groups(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [(f"{task} (conditions {conditions})", part) for (task, conditions), part in parts]
 
 
-def rich_tables(table: pd.DataFrame, width: int) -> list[Table]:
-    """Return one terminal table per task and conditions; the narrower, the fewer columns."""
+def rich_tables(table: pd.DataFrame, width: int) -> list[Table | Text]:
+    """Return one terminal table per task and conditions, and what is to be said under it.
+
+    The narrower the terminal, the fewer columns.
+    """
     tables = []
     for title, part in groups(table):
         header, lines = cells(part)
@@ -95,7 +113,7 @@ def rich_tables(table: pd.DataFrame, width: int) -> list[Table]:
             shown.add_column(name, justify="right", no_wrap=True)
         for line in lines:
             shown.add_row(*map(Text, line))
-        tables.append(shown)
+        tables += [shown, *map(Text, remarks(part))]
     return tables
 
 
@@ -116,7 +134,7 @@ def plain_text(table: pd.DataFrame) -> str:
             ).rstrip()
             for line in [header, *lines]
         ]
-        blocks.append("\n".join([title, *aligned]))
+        blocks.append("\n".join([title, *aligned, *remarks(part)]))
     return "\n\n".join(blocks)
 
 
@@ -129,5 +147,6 @@ def markdown(table: pd.DataFrame) -> str:
         lines = [[f"`{line[0]}`", *line[1:]] for line in lines]
         safe = [[text.replace("|", r"\|") for text in line] for line in [header, rule, *lines]]
         text = ["| " + " | ".join(line) + " |" for line in safe]
-        blocks.append("\n".join([f"**{title}**", "", *text]))
+        said = [line for remark in remarks(part) for line in ("", remark.replace("|", r"\|"))]
+        blocks.append("\n".join([f"**{title}**", "", *text, *said]))
     return "\n\n".join(blocks)

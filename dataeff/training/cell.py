@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,23 +95,26 @@ def train_on(
     on_epoch: OnEpoch = lambda epoch, epochs, record: None,
 ) -> Result:
     """Train on data that is already loaded."""
-    test = torch.arange(len(data.test))
+
+    def look(run: Run, name: str) -> dict[str, float]:
+        split = data.test if name == "test" else data.train
+        samples = torch.arange(len(data.test)) if name == "test" else run.split(name)
+        with run.meter.clock("evaluate"):
+            return evaluate(run.model, split, samples, task.batch_size)
 
     def measure(run: Run) -> dict[str, float]:
-        with run.meter.clock("evaluate"):
-            figures = {
-                "validation": evaluate(
-                    run.model, data.train, run.split("validation"), task.batch_size
-                ),
-                "test": evaluate(run.model, data.test, test, task.batch_size),
-            }
-        run.history.append(_epoch_record(run, figures))
-        on_epoch(run.epoch + 1, run.epochs, run.history[-1])
-        if not math.isfinite(figures["validation"].get("loss", 0.0)):
+        number = run.epoch + 1
+        validation = look(run, "validation")
+        line = _epoch_record(run) | _named("validation", validation)
+        if number % task.test_every == 0 or number == run.epoch_count:
+            line |= _named("test", look(run, "test"))
+        run.history.append(line)
+        on_epoch(number, run.epochs, line)
+        if not math.isfinite(validation.get("loss", 0.0)):
             raise Diverged(
                 f"The validation loss of epoch {run.epoch} is not finite: lower the learning rate."
             )
-        return figures["validation"]
+        return validation
 
     if device.index is not None:
         torch.accelerator.set_device_index(device.index)
@@ -126,6 +129,9 @@ def train_on(
             train(run, measure)
         except Diverged as diverged:
             status, error = "diverged", str(diverged)
+        if run.history and not any(key.startswith("test_") for key in run.history[-1]):
+            # It ended early, between two looks.
+            run.history[-1] |= _named("test", look(run, "test"))
         record = _record(run, status, error)
     return Result(record, run.history, _samples(run), run)
 
@@ -148,20 +154,27 @@ def make_run(
         return build_model(task.model, installed.models, classes=classes, shape=shape)
 
     return Run(
-        task, strategies, train=data.train, build=build, seed=seed, device=device, folder=folder
+        task,
+        strategies,
+        train=data.train,
+        shape=shape,
+        build=build,
+        seed=seed,
+        device=device,
+        folder=folder,
     )
 
 
-def _epoch_record(run: Run, figures: dict[str, dict[str, float]]) -> dict[str, Any]:
-    flat = {
-        f"{split}_{key}": value for split, line in figures.items() for key, value in line.items()
-    }
+def _named(split: str, figures: Mapping[str, float]) -> dict[str, float]:
+    return {f"{split}_{key}": value for key, value in figures.items()}
+
+
+def _epoch_record(run: Run) -> dict[str, Any]:
     return {
         "epoch": run.epoch,
         "progress": run.progress,
         "lr": run.optimizer.param_groups[0]["lr"],
         "train_loss": run.train_loss,
-        **flat,
         "prepare_seconds": run.meter.wall["prepare"],
         "train_seconds": run.meter.wall["train"],
         "rows_trained": run.meter.rows["trained"],
@@ -201,8 +214,14 @@ def _record(run: Run, status: str, error: str) -> dict[str, Any]:
         "flops": meter.flops,
         "peak_memory": peak_memory(run.device),
         "ranked": not any(clock.startswith("off_") for clock in meter.wall),
+        "control": is_control(run.strategies),
         "columns": columns,
     }
+
+
+def is_control(strategies: Sequence[Strategy]) -> bool:
+    """Say whether a composition is made of yardsticks only."""
+    return bool(strategies) and all(getattr(s.plugin, "control", False) for s in strategies)
 
 
 def _samples(run: Run) -> dict[str, Tensor]:

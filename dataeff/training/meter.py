@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import resource
 import sys
 import time
@@ -16,6 +15,8 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
+
+from dataeff.training.network import ghost
 
 # Forward 1, backward 2: what a row costs, in forward passes.
 _COST = {"scored": 1, "forwarded": 1, "trained": 2}
@@ -159,9 +160,8 @@ class Meter:
 
 def flops_per_row(model: torch.nn.Module, shape: list[int]) -> int:
     """Count the FLOPs of one forward row on a copy that holds no data."""
-    ghost = copy.deepcopy(model).to("meta").eval()
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        ghost(torch.empty(1, *shape, device="meta"))
+        ghost(model)(torch.empty(1, *shape, device="meta"))
     return counter.get_total_flops()
 
 

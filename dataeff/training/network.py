@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -17,10 +18,20 @@ class Network(nn.Module):
         self.model = model
 
     def forward(self, x: Tensor, between: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-        """Call the model, with `between` applied to its last feature map where given."""
+        """Call the model, with `between` applied to its last feature map where given.
+
+        A `between` with a method `features(model, x)` also says how that map is made.
+        """
         if between is None:
             return self.model(x)
+        if hasattr(between, "features"):
+            return self.model.forward_head(between(between.features(self.model, x)))
         return self.model.forward_head(between(self.model.forward_features(x)))
+
+
+def ghost(model: nn.Module) -> nn.Module:
+    """Return a copy that holds no data: it knows shapes and counts work, and costs nothing."""
+    return copy.deepcopy(model).to("meta").eval()
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from dataeff.training.defaults import DefaultLoop
 from dataeff.training.ledger import Ledger
 from dataeff.training.loop import train as train_run
 from dataeff.training.meter import Meter
-from dataeff.training.network import Network, cross_entropy, eval_mode
+from dataeff.training.network import Network, cross_entropy, eval_mode, ghost
 from dataeff.training.optimizing import build_optimizer, schedule
 from dataeff.training.plan import Plan, Rows
 from dataeff.training.rng import Streams, derive, forked
@@ -41,6 +41,7 @@ class Run:
         strategies: Sequence[Strategy],
         *,
         train: Split,
+        shape: tuple[int, int, int],
         build: Callable[[], nn.Module],
         seed: int,
         device: torch.device,
@@ -49,7 +50,7 @@ class Run:
         folder: Path | None = None,
     ) -> None:
         self.task, self.seed, self.device, self.folder = task, seed, device, folder
-        self.train = train
+        self.train, self.shape = train, shape
         self.labels = train.labels
         self.rng = Streams(seed)
         self.trainable = self._carve_validation() if trainable is None else trainable
@@ -58,6 +59,7 @@ class Run:
         with forked(device, derive(seed, "init")):
             self.model = build().to(device, memory_format=self._layout).train()
         self.model_version = 0
+        self._feature_shapes: dict[tuple, tuple[int, ...]] = {}
         self.optimizer = build_optimizer(task, self.model)
         self.ledger = Ledger(len(train), device)
         self.meter = Meter(device)
@@ -128,6 +130,19 @@ class Run:
             )
         return (self.trainable if name == "train" else ~self.trainable).nonzero()[:, 0]
 
+    def feature_shape(self, shape: Sequence[int] | None = None) -> tuple[int, ...]:
+        """Return the shape of the last feature map of one image, without the batch's dimension.
+
+        `shape` is that of the image, where it is not the dataset's own.
+        """
+        key = (self.model_version, *(shape or self.shape))
+        if key not in self._feature_shapes:
+            with torch.no_grad(), self.meter.paused():
+                image = torch.empty(1, *key[1:], device="meta")
+                features = ghost(self.model).forward_features(image)
+            self._feature_shapes[key] = tuple(features.shape[1:])
+        return self._feature_shapes[key]
+
     def network(self, x: Tensor, between: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """Call the network through its hook; without gradients, it counts as scoring."""
         self.count("forwarded" if torch.is_grad_enabled() else "scored", x)
@@ -135,7 +150,7 @@ class Run:
 
     def score(self, batch: Batch, fn: Callable[[Tensor, Tensor], Tensor] = cross_entropy) -> Tensor:
         """Return fn(logits, y), one line per sample, from an extra forward on the clock."""
-        with self._scoring():
+        with self.scoring():
             return fn(batch.per_sample(self.network(batch.x)).float(), batch.y)
 
     def score_dataset(
@@ -151,12 +166,22 @@ class Run:
         chunks = indices.split(self.task.batch_size)
         labels = self.labels[indices.to(self.device)].split(self.task.batch_size)
         view = (self.seed, self.epoch) if augment else None
-        with self._using(model), self._scoring():
+        with self._using(model), self.scoring():
             scores = [
                 fn(self.network(x).float(), y)
                 for x, y in zip(self._images(chunks, view), labels, strict=True)
             ]
         return torch.cat(scores)
+
+    @contextmanager
+    def scoring(self) -> Iterator[None]:
+        """Call the network inside as scores do: in eval mode, without gradients."""
+        with eval_mode(self.module), torch.no_grad(), self.meter.during("score"):
+            yield
+
+    def images(self, batches: Sequence[Tensor]) -> Iterator[Tensor]:
+        """Yield the images of each batch of sample indices, without augmentation."""
+        return self._images([batch.cpu() for batch in batches], None)
 
     def off_clock(self, name: str) -> AbstractContextManager[None]:
         """Charge what happens inside to a column of its own; the cell leaves the ranking."""
@@ -180,6 +205,7 @@ class Run:
                 self.task,
                 [s.again() for s in self.strategies if is_precision(s)],
                 train=self.train,
+                shape=self.shape,
                 build=self._build,
                 seed=seed,
                 device=self.device,
@@ -283,11 +309,6 @@ class Run:
         """Go on from the checkpoint in the run's folder, if there is one."""
         if self.folder and (self.folder / "checkpoint.pt").exists():
             checkpoint.load(self, self.folder / "checkpoint.pt")
-
-    @contextmanager
-    def _scoring(self) -> Iterator[None]:
-        with eval_mode(self.module), torch.no_grad(), self.meter.during("score"):
-            yield
 
     def _images(self, batches: Sequence[Tensor], view: tuple[int, int] | None) -> Iterator[Tensor]:
         for x in self.train.stream(batches, view):

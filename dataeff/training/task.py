@@ -35,6 +35,7 @@ class Task(BaseModel):
     compile: bool | str = Field(False, description="torch.compile; a text names its backend")
     deterministic: bool = False
     validation: float = Field(0.1, ge=0, lt=1, description="share carved from the training set")
+    test_every: int = Field(1, ge=1, description="epochs between looks at the test set")
     workers: int = Field(0, ge=0, description="loader processes, for sets that are streamed")
 
     @model_validator(mode="after")

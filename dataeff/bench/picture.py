@@ -1,0 +1,57 @@
+"""Pictures: one clean style for every figure, drawn without a screen and without global state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dataeff.bench.results import written_whole
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's colours, which the colour-blind tell apart; the palest is left out.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+STYLE = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.labelsize": 10,
+    "figure.constrained_layout.h_pad": 0.08,
+    "figure.constrained_layout.w_pad": 0.08,
+    "font.size": 9.5,
+    "grid.color": "#e4e4e4",
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 4.5,
+}
+# How many letters of the legend stand side by side.
+_LINE = 80
+
+
+@contextmanager
+def picture(path: Path, title: str, note: str) -> Iterator[Axes]:
+    """Yield axes to draw on; they appear as a PNG once complete, the note in small print below.
+
+    What carries a label enters the legend, which stands between title and axes.
+    """
+    # Slow to import, and only here needed.
+    import matplotlib
+    from cycler import cycler
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(STYLE | {"axes.prop_cycle": cycler(color=COLOURS)}):
+        figure = Figure(figsize=(6.4, 4.6), dpi=150, layout="constrained")
+        axes = figure.add_subplot()
+        yield axes
+        figure.suptitle(title, fontsize=11.5, x=0.015, ha="left")
+        if labels := axes.get_legend_handles_labels()[1]:
+            columns = max(1, _LINE // (max(map(len, labels)) + 7))
+            above = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
+            axes.legend(ncols=columns, **above)
+        figure.supxlabel(note, fontsize=7, color="#666666", x=0.015, ha="left")
+        with written_whole(path) as partial:
+            figure.savefig(partial, format="png")

@@ -1,0 +1,156 @@
+"""A study: what an analysis is given to train strategies, look into them, and draw what it saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import torch
+
+from dataeff.bench.conditions import conditions
+from dataeff.bench.picture import picture
+from dataeff.bench.results import claimed, is_done, write_csv
+from dataeff.bench.runner import Cell, Event, Watcher, empty, write_record
+from dataeff.data import Dataset, load_dataset
+from dataeff.errors import DataeffError, UnknownName
+from dataeff.plugins import Installed, Strategy, canonical, check_conflicts, compose
+from dataeff.registry import Entry
+from dataeff.training.cell import Result, train_on
+from dataeff.training.task import Task
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(eq=False)
+class Study:
+    """One task and one seed, on which an analysis trains what it needs; all of it off the clock.
+
+    Runs are kept in `folder`/runs and figures in `folder`. `asked` are the figures that the user
+    wants: nothing means all.
+    """
+
+    suite: str
+    task_name: str
+    task: Task
+    folder: Path
+    installed: Installed
+    device: torch.device
+    seed: int = 0
+    asked: Sequence[str] = ()
+    fresh: bool = False
+    data_root: Path | None = None
+    watch: Watcher = lambda event: None
+    tell: Callable[[str], None] = lambda line: None
+    _opened: list[Path] = field(default_factory=list, init=False)
+
+    def wanted(self, figure: str) -> bool:
+        """Say whether to draw this figure; whoever asks for 8 wants 8a and 8b."""
+        return not self.asked or any(shows(figure, asked) for asked in self.asked)
+
+    def train(self, strategy: str, *probes: Any) -> Result:
+        """Train a strategy, with probes that look on, to the end; never twice.
+
+        A probe is an object with hooks, like a strategy; it is no part of the label, and should
+        work inside `run.off_clock("diagnostics")`. What it keeps in its attributes is there again
+        when a run that was trained earlier is only read. A run is known by all that a cell is known
+        by, and by its probes: their attributes when given, and their source.
+        """
+        named = compose(strategy, self.installed)
+        looking_on = [_as_strategy(probe) for probe in probes]
+        check_conflicts([*named, *looking_on])
+        cell = self._cell(named, looking_on)
+        with claimed(cell.folder) as mine:
+            if not mine:
+                raise DataeffError(f"Another process trains {cell.title}; wait until it has ended.")
+            if self.fresh and cell.folder not in self._opened:
+                empty(cell.folder)
+            self._opened.append(cell.folder)
+            result = self._train(cell, [*named, *looking_on])
+        if result.record["status"] != "finished":
+            raise DataeffError(f"{cell.title}: {result.record['error']}")
+        return result
+
+    def _cell(self, named: list[Strategy], looking_on: list[Strategy]) -> Cell:
+        parameters = {part.entry.name: part.values for part in named}
+        parameters |= {part.entry.name: dict(vars(part.plugin)) for part in looking_on}
+        sources = {part.entry.name: part.entry.digest for part in [*named, *looking_on]}
+        where = (self.folder / "runs", self.suite, self.task_name, self.task)
+        what = (canonical(named), self.seed, self._data.fingerprint, parameters, sources)
+        return Cell(*where, *what, conditions=conditions(self.device))
+
+    @cached_property
+    def _data(self) -> Dataset:
+        return load_dataset(
+            self.task.dataset,
+            self.installed.datasets,
+            root=self.data_root,
+            device=self.device,
+            workers=self.task.workers,
+        )
+
+    def _train(self, cell: Cell, parts: list[Strategy]) -> Result:
+        # The last checkpoint stays, and holds the whole run: what is done is read by resuming it.
+        done = is_done(cell.folder) and (cell.folder / "checkpoint.pt").exists()
+
+        def tell(kind: str, share: float = 0.0, record: Mapping[str, Any] | None = None) -> None:
+            if not done:
+                number = len(self._opened)
+                self.watch(Event(kind, cell, number, number, share, dict(record or {})))
+
+        tell("started")
+        result = train_on(
+            self._data,
+            self.task,
+            parts,
+            self.seed,
+            installed=self.installed,
+            device=self.device,
+            folder=cell.folder,
+            on_epoch=lambda epoch, epochs, line: tell("epoch", min(1.0, epoch / epochs), line),
+        )
+        result.record["strategy"] = cell.strategy
+        if not done:
+            write_csv(cell.folder / "epochs.csv", pd.DataFrame(result.epochs))
+            write_record(cell, result.record)
+        tell("ended", 1.0, result.record)
+        return result
+
+    @contextmanager
+    def figure(self, name: str, title: str, table: Any, says: str = "") -> Iterator[Axes]:
+        """Yield axes to draw on; leave NAME.png, and its numbers in NAME.csv.
+
+        `table` is a DataFrame or what makes one, such as a list of lines; `says` is what the
+        console tells of the figure: its main numbers.
+        """
+        task = self.task
+        size = f"{task.epochs:g} epochs, batches of {task.batch_size}, lr {task.lr:g}"
+        note = f"{self.task_name}: {task.model} on {task.dataset}, {size}; seed {self.seed}"
+        with picture(self.folder / f"{name}.png", f"Figure {name}: {title}", note) as axes:
+            yield axes
+        write_csv(self.folder / f"{name}.csv", pd.DataFrame(table))
+        self.tell(f"fig {name}: {says}")
+
+
+def _as_strategy(probe: Any) -> Strategy:
+    kind = type(probe)
+    return Strategy(Entry("probe", kind.__name__, kind, kind.__module__), {}, probe)
+
+
+def shows(figure: str, asked: str) -> bool:
+    """Say whether a figure is the one asked for, or one of its panels."""
+    return figure == asked or (figure[-1].isalpha() and figure[:-1] == asked)
+
+
+def check_figures(entry: Entry, asked: Sequence[str]) -> None:
+    """Refuse a figure that an analysis does not draw, before anything is trained."""
+    known = getattr(entry.factory, "figures", ())
+    for name in asked:
+        if not any(shows(figure, name) for figure in known):
+            names = ", ".join(known) or "all at once"
+            raise UnknownName(f"{entry.name} draws no figure {name!r}; it draws: {names}.")

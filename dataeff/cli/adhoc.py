@@ -1,0 +1,102 @@
+"""What to train on: a suite by its name or file, or a task that the command line describes."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from dataeff.errors import DataeffError
+from dataeff.plugins import Installed, canonical, compose
+from dataeff.registry import parse_one
+
+_OPTIONS = (
+    click.option("-d", "--dataset", help="Ad-hoc comparison: the dataset, instead of a suite."),
+    click.option("-m", "--model", help="Ad-hoc comparison: the model."),
+    click.option("--epochs", type=float, help="Ad-hoc comparison: the epochs."),
+    click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Ad-hoc comparison: another key of the task, such as lr=0.05.",
+    ),
+    click.option("--name", help="Ad-hoc comparison: the name of its results folder."),
+)
+
+
+def adhoc_options(command: Callable) -> Callable:
+    """Add the options that describe a task, for `choose_suite`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def choose_suite(
+    text: str | None,
+    strategies: list[str],
+    seeds: int | None,
+    installed: Installed,
+    adhoc: dict[str, Any],
+) -> Any:
+    """Return the suite of this name or file, or the one that the ad-hoc options make."""
+    from dataeff.bench.results import slug
+    from dataeff.bench.suite import load_suite, make_suite
+
+    given = {key: value for key, value in adhoc.items() if value not in (None, ())}
+    if text and given:
+        option = next(iter(given)).replace("settings", "set")
+        raise DataeffError(
+            f"--{option} is for ad-hoc comparisons; leave out the suite {text!r}, or the option."
+        )
+    strategies = list(dict.fromkeys(canonical(compose(s, installed)) for s in strategies))
+    if text:
+        suite = load_suite(text, installed)
+        content = suite.model_dump() | ({"seeds": seeds} if seeds else {})
+        if strategies:
+            # The reference comes along: without it there is nothing to compare with.
+            content["strategies"] = list(dict.fromkeys([suite.reference, *strategies]))
+        return make_suite(content, installed, where=text)
+    missing = [f"--{key}" for key in ("dataset", "model", "epochs") if key not in given]
+    if missing:
+        raise DataeffError(
+            f"Name a suite (see: dataeff suites), or compare ad hoc: add {', '.join(missing)}."
+        )
+    if not strategies:
+        raise DataeffError("Name what to compare: -s baseline -s 'random_backprop[keep=0.5]'.")
+    task = {key: given[key] for key in ("dataset", "model", "epochs")}
+    task |= _settings(given.get("settings", ()))
+    epochs = f"{given['epochs']:g}"
+    # Everything that tells two comparisons apart, so that none takes the other's place.
+    parts = [given["dataset"], given["model"], f"{epochs}ep", *given.get("settings", ())]
+    name = slug(given.get("name") or "-".join(parts))
+    if not name:
+        raise DataeffError("--name takes letters and digits, such as --name my-comparison.")
+    content = {
+        "name": name,
+        "title": f"{given['model']} on {given['dataset']}, {epochs} epochs",
+        "strategies": strategies,
+        "seeds": seeds or 3,
+        "tasks": {parse_one(given["dataset"]).name: task},
+    }
+    return make_suite(content, installed, where="command line")
+
+
+def _settings(pairs: tuple[str, ...]) -> dict[str, Any]:
+    values = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise DataeffError(f"--set takes key=value, such as lr=0.05, not {pair!r}.")
+        if key in ("dataset", "model", "epochs"):
+            raise DataeffError(f"--set takes the other keys of a task; write --{key} {value}.")
+        # As in a suite file, only that a text needs no quotes, and a list no brackets.
+        try:
+            values[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            values[key] = value
+        if key == "milestones" and not isinstance(values[key], list):
+            values[key] = value.split(",")
+    return values
