@@ -6,14 +6,16 @@ against the factory's own signature, `format_part` prints the one canonical form
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import importlib.util
 import inspect
 import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, is_dataclass
 from fnmatch import fnmatch
-from types import ModuleType
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -152,13 +154,11 @@ class Entry:
     def digest(self) -> str:
         """Return a short hash of the source behind it, '' where there is none.
 
-        That is the defining module, and what it takes from other modules of its own package.
+        That is the defining module, and those of its own package that it imports, directly or not.
         """
-        try:
-            texts = [inspect.getsource(module) for module in _modules(self.factory)]
-        except (OSError, TypeError):
-            return ""
-        return hashlib.sha256("".join(texts).encode()).hexdigest()[:8]
+        texts = _own_sources(self.factory.__module__)
+        whole = "".join(texts[name] for name in sorted(texts))
+        return hashlib.sha256(whole.encode()).hexdigest()[:8] if texts else ""
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -214,18 +214,40 @@ class Entry:
         return format_part(self.name, shown)
 
 
-def _modules(factory: Callable[..., Any]) -> list[ModuleType]:
-    """List the module that defines a factory, and those of its package that it builds on."""
-    found = {name: sys.modules[name] for name in [factory.__module__]}
-    package = factory.__module__.split(".")[0]
-    waiting = list(found.values())
+def _own_sources(name: str) -> dict[str, str]:
+    """Read a module and what it imports of its own package, wherever in the file it does so."""
+    texts: dict[str, str] = {}
+    waiting = [name]
     while waiting:
-        for value in vars(waiting.pop()).values():
-            name = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", "")
-            if isinstance(name, str) and name.split(".")[0] == package and name not in found:
-                found[name] = sys.modules[name]
-                waiting.append(found[name])
-    return [found[name] for name in sorted(found)]
+        name = waiting.pop()
+        text = None if name in texts else _source(name)
+        if text is None:
+            continue
+        texts[name] = text
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                whole = [f"{node.module}.{alias.name}" for alias in node.names]
+                # What is imported is a module itself, or something that a module holds.
+                names = [other if _source(other) else node.module for other in whole]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                continue
+            package = name.split(".")[0]
+            waiting += [other for other in names if other.split(".")[0] == package]
+    return texts
+
+
+def _source(name: str) -> str | None:
+    if module := sys.modules.get(name):
+        file = getattr(module, "__file__", None)
+    else:
+        try:
+            spec = importlib.util.find_spec(name)
+        except ImportError:
+            return None
+        file = spec.origin if spec else None
+    return Path(file).read_text(encoding="utf-8") if file and file.endswith(".py") else None
 
 
 class Registry:

@@ -6,7 +6,7 @@ Krithivasan et al. 2021, InterTrain, Section 7.9 (the bound that input mixing is
 from dataclasses import dataclass
 
 import torch
-from dataeff_plugins.mixtrain.selection import Seen, limits_of, observed_sums
+from dataeff_plugins.mixtrain.selection import added, limits_of, look, observed_sums
 
 from dataeff import hookimpl
 
@@ -40,17 +40,15 @@ class OracleSkipping:
 
     @hookimpl
     def end_epoch(self, run):
-        times = run.ledger.times_trained.cpu()
-        trained, self.times = times > self.times, times.clone()
-        loss, correct = run.ledger.last_loss.cpu(), run.ledger.last_correct.cpu()
-        current = torch.where(trained, loss, torch.nan)
+        seen, self.times = look(run.ledger, self.times)
+        current = torch.where(seen.trained, seen.loss, torch.nan)
         if self.skipped.any():
             with run.off_clock("oracle"):
                 indices = self.skipped.nonzero()[:, 0]
                 current[indices] = run.score_dataset(indices=indices).cpu()
         limits = limits_of(self.sums)
-        seen = observed_sums(torch.zeros_like(times), Seen(trained, loss, loss, correct))
-        self.sums = [old + new for old, new in zip(self.sums, seen, strict=True)]
+        mixed = run.ledger.last_mixed.cpu().to(torch.int8)
+        self.sums = added(self.sums, observed_sums(mixed, seen))
         self.skipped = easy(current, limits.corr, run.task.batch_size)
 
     @hookimpl

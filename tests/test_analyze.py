@@ -27,7 +27,7 @@ strategies = ["baseline"]
 [tasks.small]
 dataset = "{BLOBS}"
 model = "tiny"
-epochs = 2
+epochs = 4
 [tasks.large]
 dataset = "{BLOBS}"
 model = "tiny"
@@ -139,6 +139,23 @@ def test_figures_hold_the_runs_they_speak_of(drawn):
     assert tables["13"]["train_loss"].is_monotonic_decreasing
 
 
+def test_a_test_set_looked_at_now_and_then_gives_the_curves_their_points():
+    rare = ["--set", "validation=0", "--set", "test_every=3"]
+    ok(*ANALYZE, *rare, "--figure", "2a")
+    table = pd.read_csv(FOLDER / "2a.csv")
+    assert table.groupby("run")["epoch"].agg(list).tolist() == [[2, 3]] * 5
+    assert table["test_top1"].between(0, 100).all()
+
+
+def test_a_run_that_fails_costs_only_the_figures_that_need_it():
+    flat = ["--dataset", BLOBS.replace("size=8", "size=4"), *ADHOC[2:]]
+    result = call("analyze", "mixtrain", *flat, *FAST, "--figure", "6", "--figure", "13")
+    assert result.exit_code == 2
+    assert "has one cell for these images" in result.stderr
+    assert "fig 6: not drawn" in result.stdout
+    assert sorted(path.stem for path in FOLDER.glob("*.png")) == ["13"]
+
+
 def test_the_leaderboard_does_not_see_them(drawn):
     root = drawn[0]
     assert read_runs(root / "mine") == []
@@ -172,7 +189,7 @@ def test_seeds_and_tasks_have_folders_of_their_own():
     ok("analyze", "mixtrain", "two.toml", "--task", "large", "--figure", "13", "--seed", "2")
     found = sorted(str(path) for path in Path("results/two/analysis/mixtrain").rglob("13.csv"))
     assert [Path(path).parts[4:-1] for path in found] == [("large", "seed2"), ("small",)]
-    assert [len(pd.read_csv(path)) for path in found] == [3, 2]
+    assert [len(pd.read_csv(path)) for path in found] == [3, 4]
 
 
 def study(installed, **options):
@@ -265,6 +282,6 @@ def test_mistakes_are_told_in_one_sentence():
     assert said == "two has no task 'smal'. Did you mean small?"
     assert "add --dataset, --model, --epochs." in mistake("analyze", "mixtrain")
     assert "for ad-hoc" in mistake("analyze", "mixtrain", "two.toml", "--model", "tiny")
-    assert "need 2 epochs" in mistake(*ANALYZE, "--epochs", "1")
+    assert "take a task of 3 or more" in mistake(*ANALYZE, "--epochs", "2")
     assert "'cuba'" in mistake(*ANALYZE, "--device", "cuba")
     assert not Path("results").exists()

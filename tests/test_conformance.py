@@ -13,7 +13,14 @@ from dataeff.testing import NotConforming, check_pair, check_strategy
 
 INSTALLED = load_plugins()
 NAMES = [entry.name for entry in INSTALLED.strategies.entries()]
-VARIANTS = ["random_backprop[mode=accumulate]", "random_subset[redraw=epoch]"]
+VARIANTS = [
+    "random_backprop[mode=accumulate]",
+    "random_subset[redraw=epoch]",
+    "mixtrain_cutmix[selection=none,patch=cutmix_beta,cells=soft]",
+    "mixtrain_cutmix[batching=homogeneous,bootstrap=true,patch=half]",
+    "mixtrain_cutmix[selection=none,interference=off,mix_loss=sum]",
+    "mixtrain_mixup[selection=none]",
+]
 
 
 @pytest.mark.parametrize("name", [*NAMES, *VARIANTS])

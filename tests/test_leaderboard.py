@@ -269,9 +269,29 @@ def test_a_missing_control_is_asked_for_by_its_cost(folder):
     control(folder, "half", [79.0])
     lines = folder.lines()
     assert lines.loc["ours", "against_controls"] == (
-        "no control of its cost was run, which is 0.65 of the reference's work"
+        "none was run; add one that does 0.65 of the reference's work"
     )
     assert lines.loc["same", "against_controls"] == "", "it saves nothing: no control is needed"
+
+
+def test_a_small_saving_is_judged_where_a_control_of_its_cost_was_run(folder):
+    folder.fill("base", [90.0, 90.0], [2, 2], flops=200)
+    folder.fill("ours", [89.0, 89.0], [1.9, 1.9], flops=190)
+    control(folder, "most", [88.0, 88.0], seconds=1.8, flops=180)
+    assert folder.lines().loc["ours", "against_controls"].startswith("better, +1.00 points")
+
+
+def test_a_bound_is_judged_at_the_cost_that_it_claims_and_says_so(folder):
+    folder.fill("base", [90.0, 90.0], [2, 2], flops=200)
+    clocks = {"prepare": 0.0, "train": 1.0, "off_oracle": 3.0}
+    folder.fill("bound", [89.0, 89.0], [1, 1], clocks=clocks, ranked=False)
+    control(folder, "half", [88.0, 88.0])
+    line = folder.lines().loc["bound"]
+    free = "if what is off the clock cost nothing: better, +1.00 points"
+    assert line["against_controls"].startswith(free)
+    assert line["speedup"] == pytest.approx(0.5)
+    assert line["oracle"] == line["ideal_speedup"] == 2
+    assert line["realised"] == 1
 
 
 def test_one_seed_gives_no_verdict(folder):

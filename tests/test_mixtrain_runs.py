@@ -5,11 +5,14 @@ from itertools import combinations
 
 import pytest
 import torch
-from probes import Stateless
+from dataeff_plugins.mixtrain.split import MapSplit
+from PIL import Image
+from probes import Stateless, fresh_run
+from torch import nn
 
 from dataeff import DataeffError, hookimpl
 from dataeff.errors import StrategyConflict
-from dataeff.plugins import load_plugins
+from dataeff.plugins import compose, load_plugins
 from dataeff.testing import TASK, train_tiny, weights
 
 INSTALLED = load_plugins()
@@ -344,3 +347,93 @@ def test_plain_convolutions_leave_no_note():
     for text in ("mixtrain_cutmix", "mixtrain_mixup"):
         columns = train_tiny(text, installed=INSTALLED).record["columns"]
         assert "mixtrain_note" not in columns
+
+
+@pytest.mark.parametrize("norm", [nn.GroupNorm(2, 4), nn.InstanceNorm2d(4), nn.BatchNorm2d(4)])
+def test_norms_over_the_image_leak_too(norm):
+    network = fresh_run(INSTALLED)
+    network.model.layers[1] = norm
+    leaks = not isinstance(norm, nn.BatchNorm2d)
+    assert bool(MapSplit(network).note) == leaks
+
+
+# Other shapes and sizes ------------------------------------------------------------------------
+
+
+class Shrink(Stateless):
+    """Train every other batch at half the resolution."""
+
+    @hookimpl
+    def resize_batch(self, run, batch):
+        if run.batch % 2:
+            batch.x = batch.x[:, :, ::2, ::2]
+
+
+class Layouts(Stateless):
+    """Note the shape and the layout of what the network is given."""
+
+    def __init__(self):
+        self.shapes = set()
+        self.last = True
+
+    @hookimpl
+    def observe_batch(self, batch):
+        self.shapes.add(tuple(batch.x.shape[1:]))
+        self.last &= batch.x.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("patch", ["grid", "half", "cutmix_beta"])
+def test_patches_follow_the_resolution_of_the_batch(patch):
+    size = "synthetic[samples=90,test_samples=20,classes=4,size=16,channels=3]"
+    task = TASK.model_copy(update={"dataset": size})
+    layouts = Layouts()
+    text = f"mixtrain_cutmix[selection=none,patch={patch}]"
+    result = train_tiny(text, Shrink(), layouts, installed=INSTALLED, task=task)
+    assert layouts.shapes == {(3, 16, 16), (3, 8, 8)}
+    assert layouts.last, "mixing must leave the layout that convolutions are fastest in"
+    assert torch.isfinite(weights(result)).all()
+
+
+def test_images_that_are_streamed_from_files_are_mixed_too(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    for split, count in (("train", 12), ("val", 2)):
+        for label in ("a", "b"):
+            (tmp_path / split / label).mkdir(parents=True)
+            for i in range(count):
+                pixels = torch.randint(0, 255, (20, 24, 3), generator=generator, dtype=torch.uint8)
+                Image.fromarray(pixels.numpy()).save(tmp_path / split / label / f"{i}.png")
+    dataset = f"image_folder[path={tmp_path},size=16]"
+    task = TASK.model_copy(update={"dataset": dataset, "batch_size": 8, "validation": 0.0})
+    counter, result = counted("mixtrain_cutmix[selection=none]", task)
+    assert counter.rows(0) == 12
+    assert sorted(counter.seen[0]) == list(range(24))
+    assert result.record["rows"]["loaded"] == 4 * 24, "mixing reads every image of a row"
+
+
+def test_a_compiler_sees_few_graphs_however_many_pairs_a_batch_holds():
+    torch._dynamo.reset()
+    counters = torch._dynamo.utils.counters
+    counters.clear()
+    task = HARD.model_copy(update={"compile": "eager"})
+    compiled = train_tiny("mixtrain_cutmix", installed=INSTALLED, task=task)
+    counter, plain = counted("mixtrain_cutmix", HARD)
+    assert len({sum(batch) for batches in counter.batches.values() for batch in batches}) > 5
+    # Plain and split; with one size and with any; and scoring without gradients.
+    assert counters["stats"]["unique_graphs"] <= 6
+    assert torch.allclose(weights(compiled), weights(plain), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "idle"),
+    [
+        ("mixtrain_cutmix[cells=soft]", "cells has no effect with patch=grid"),
+        ("mixtrain_cutmix[interference=off,vit_split=block]", "vit_split has no effect"),
+        ("mixtrain_cutmix[selection=region1,k=2]", "k has no effect with selection=region1"),
+        ("mixtrain_mixup[selection=none,bootstrap=true]", "bootstrap has no effect"),
+        ("mixtrain_mixup[selection=accuracy,memory=0.5]", "memory has no effect"),
+        ("mixtrain_mixup[interference=off,clip=0.1]", "clip has no effect with interference=off"),
+    ],
+)
+def test_a_parameter_without_effect_is_refused(text, idle):
+    with pytest.raises(DataeffError, match=idle):
+        compose(text, INSTALLED)

@@ -84,6 +84,11 @@ class Study:
         what = (canonical(named), self.seed, self._data.fingerprint, parameters, sources)
         return Cell(*where, *what, conditions=conditions(self.device))
 
+    @property
+    def classes(self) -> int:
+        """Return the number of classes of the dataset."""
+        return self._data.classes
+
     @cached_property
     def _data(self) -> Dataset:
         return load_dataset(

@@ -32,18 +32,19 @@ def paired_interval(
 def against_controls(line: Line, lines: list[Line], runs: pd.DataFrame, reference: str) -> str:
     """Return the verdict on one line of a table against the controls of its cost, '' for none.
 
-    `runs` are the finished cells of that table; a method that saves nothing needs no control.
+    `runs` are the finished cells of that table; a method that saves little needs no control.
     """
     controls = [other for other in lines if other["control"]]
     ideal = line["ideal_speedup"]
-    if line["control"] or line["strategy"] == reference or not controls:
-        return ""
-    if math.isnan(ideal) or ideal < SAME_COST:
+    if line["control"] or line["strategy"] == reference or not controls or math.isnan(ideal):
         return ""
     equal = [other for other in controls if _same_cost(ideal, other["ideal_speedup"])]
+    if not equal and ideal < SAME_COST:
+        return ""
     if not equal:
-        return f"no control of its cost was run, which is {1 / ideal:.2f} of the reference's work"
-    return "; ".join(_sentence(line, other, runs) for other in equal)
+        return f"none was run; add one that does {1 / ideal:.2f} of the reference's work"
+    free = "" if line["ranked"] else "if what is off the clock cost nothing: "
+    return free + "; ".join(_sentence(line, other, runs) for other in equal)
 
 
 def _same_cost(ideal: float, other: float) -> bool:

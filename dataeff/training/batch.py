@@ -96,11 +96,9 @@ class Batch:
 
     def ends(self) -> tuple[Tensor, Tensor]:
         """Return where the first and the last sample of each row stand; the same one if alone."""
-        ones = torch.ones_like(self.row)
-        last = torch.zeros(self.R, dtype=ones.dtype, device=ones.device)
-        widths = last.index_add(0, self.row, ones)
-        last = widths.cumsum(0) - 1
-        return last - widths + 1, last
+        rows = torch.arange(self.R, device=self.row.device)
+        first = torch.searchsorted(self.row, rows)
+        return first, torch.searchsorted(self.row, rows, right=True) - 1
 
     def mix_rows(self, x: Tensor, mixed: Tensor) -> None:
         """Replace the images by one per row, and mark the samples that now share theirs."""

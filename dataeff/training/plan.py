@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from dataeff.errors import DataeffError
@@ -63,11 +64,16 @@ class Plan:
             parts = zip(samples.split(self.sizes), indices, self.sizes, strict=True)
             return [Rows(cpu, idx, None, size) for cpu, idx, size in parts]
         sizes, widths = torch.tensor(self.sizes), real.sum(1)
-        starts = (sizes.cumsum(0) - sizes).repeat_interleave(sizes)
-        row = (torch.arange(len(self.rows)) - starts).repeat_interleave(widths)
-        by_batch = widths.split(self.sizes)
-        counts = [int(part.sum()) for part in by_batch]
-        same = [int(part[0]) if (part == part[0]).all() else None for part in by_batch]
+        ends = sizes.cumsum(0)
+        starts = ends - sizes
+        row = torch.arange(len(self.rows)) - starts.repeat_interleave(sizes)
+        row = row.repeat_interleave(widths)
+        first = widths[starts]
+        odd = widths != first.repeat_interleave(sizes)
+        total, oddities = (F.pad(part.cumsum(0), (1, 0)) for part in (widths, odd))
+        counts = (total[ends] - total[starts]).tolist()
+        ragged = (oddities[ends] > oddities[starts]).tolist()
+        same = [None if r else w for r, w in zip(ragged, first.tolist(), strict=True)]
         both = torch.stack([samples, row]).to(device, non_blocking=True).split(counts, dim=1)
         parts = zip(samples.split(counts), both, self.sizes, same, strict=True)
         return [Rows(cpu, pair[0], pair[1], size, width) for cpu, pair, size, width in parts]

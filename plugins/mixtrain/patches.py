@@ -39,12 +39,15 @@ def half_boxes(h, w):
     return [[(i, j, k, m)] for i, j, k, m in sides if i < k and j < m]
 
 
-BOXES = {"grid": grid_boxes, "half": half_boxes, "cutmix_beta": grid_boxes}
+BOXES = {"grid": grid_boxes, "half": half_boxes}
 
 
 @lru_cache
-def _bank(kind, size, grid, device):
-    """Return every box of a kind as a patch, and the upper bound of its share of [0, 1)."""
+def bank(kind, size, grid, device):
+    """Return every box of a kind as a patch, and the upper bound of its share of [0, 1).
+
+    It is made once per size: call it before the batches, which then copy nothing to the device.
+    """
     groups = BOXES[kind](*grid)
     weights = [1 / len(groups) / len(group) for group in groups for _ in group]
     boxes = torch.tensor([box for group in groups for box in group])
@@ -52,10 +55,9 @@ def _bank(kind, size, grid, device):
     cells = cover(boxes, *grid).float()
     pixels = cover((boxes * scale).round().long(), *size)
     bounds = torch.tensor(weights).cumsum(0)[:-1]
-    return (
-        Patch(pixels.to(device), cells.to(device), cells.mean((1, 2)).to(device)),
-        bounds.to(device),
-    )
+    tables = (pixels, cells, cells.mean((1, 2)), bounds)
+    pixels, cells, share, bounds = (table.to(device, non_blocking=True) for table in tables)
+    return Patch(pixels, cells, share), bounds
 
 
 def cover(boxes, h, w):
@@ -72,9 +74,9 @@ def aligned_patch(luck, size, grid, kind="grid"):
 
     Any shape is as likely as any other, then any place; the share is that of the cells.
     """
-    bank, bounds = _bank(kind, tuple(size), tuple(grid), luck.device)
+    boxes, bounds = bank(kind, tuple(size), tuple(grid), luck.device)
     chosen = torch.bucketize(luck.contiguous(), bounds, right=True)
-    return Patch(*(part[chosen] for part in bank))
+    return Patch(*(part[chosen] for part in boxes))
 
 
 def free_patch(luck, size, grid, soft=False):

@@ -93,16 +93,16 @@ class Detection(Mixer):
 
     def _measure(self, run):
         counts = {operator: Counter() for operator in self.operators}
+        parts = splitter(run, "split" in self.operators, "tail")
         for _, x, y in self.batches(run):
             known = run.network(x).argmax(1) == y
             x, y = x[known], y[known]
             for operator, count in counts.items():
                 for pairs in self.pairings_of(run, len(y)):
-                    count.update(self._found(run, operator, x, y, pairs))
+                    count.update(self._found(run, parts, operator, x, y, pairs))
         return [{"operator": name, **analysis.shares(count)} for name, count in counts.items()]
 
-    def _found(self, run, operator, x, y, pairs):
-        parts = splitter(run, operator == "split", "tail")
+    def _found(self, run, parts, operator, x, y, pairs):
         if operator == "zeropatch":
             # No second sample interferes; a blank pixel is zero after normalisation.
             shown = halves(run, parts, len(y), x.shape[1:]).pixels[:, None]
@@ -211,18 +211,14 @@ class Regions:
     @hookimpl
     def on_epoch_end(self, run):
         with run.off_clock("diagnostics"):
-            ledger = run.ledger
-            names = ("times_trained", "last_loss", "previous_loss", "last_correct")
-            times, loss, previous, self.right = (getattr(ledger, n).cpu().clone() for n in names)
-            seen = selection.Seen(times > self.trained, loss, previous, self.right)
-            self.trained = times
+            seen, self.trained = selection.look(run.ledger, self.trained)
+            self.right = seen.correct.clone()
             if any(self.sums):
                 limits = selection.limits_of(self.sums)
-                self.hard += seen.trained & (loss.double() > limits.incorr)
+                self.hard += seen.trained & (seen.loss.double() > limits.incorr)
                 self.epochs += 1
-            nobody = torch.full_like(times, selection.NOMIX)
-            observed = selection.observed_sums(nobody, seen)
-            self.sums = [old + new for old, new in zip(self.sums, observed, strict=True)]
+            nobody = torch.full_like(self.trained, selection.NOMIX)
+            self.sums = selection.added(self.sums, selection.observed_sums(nobody, seen))
 
 
 def shown_epoch(count):

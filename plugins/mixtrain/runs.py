@@ -27,20 +27,12 @@ RUNS = {
 
 
 class Trained(NamedTuple):
-    """A run and what its probe saw."""
+    """What is left of a run: its record, a line per epoch, and what strategy and probe noted."""
 
-    result: Any
+    record: Any
+    epochs: Any
+    history: Any
     probe: Any
-
-    @property
-    def epochs(self):
-        """Return one line per epoch: accuracies, losses, seconds."""
-        return self.result.epochs
-
-    @property
-    def history(self):
-        """Return what the strategy noted of each epoch."""
-        return self.result.run.strategies[0].plugin.history
 
 
 class Runs(dict):
@@ -54,13 +46,15 @@ class Runs(dict):
         strategy, make_probe = RUNS[name]
         probe = make_probe() if make_probe else None
         result = self.study.train(strategy, *([probe] if probe else []))
-        self[name] = Trained(result, probe)
+        history = getattr(result.run.strategies[0].plugin, "history", ())
+        # Not the run itself: eleven networks with their optimizers would stay in memory.
+        self[name] = Trained(result.record, result.epochs, history, probe)
         return self[name]
 
     def savings(self, name):
         """Return the accuracy of a run, and what it saved: counted work and measured seconds."""
-        record = self[name].result.record
-        shares = savings(record, self["baseline"].result.record)
+        record = self[name].record
+        shares = savings(record, self["baseline"].record)
         accuracy = record["metrics"]["test_top1"]
         return {"run": name, "strategy": record["strategy"], "accuracy": accuracy, **shares}
 

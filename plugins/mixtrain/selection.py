@@ -56,6 +56,18 @@ def fresh(n):
     )
 
 
+def look(ledger, times):
+    """Return what the ledger shows since it stood at `times`, and where it stands now."""
+    now = ledger.times_trained.cpu().clone()
+    tables = (ledger.last_loss, ledger.previous_loss, ledger.last_correct)
+    return Seen(now > times, *(table.cpu() for table in tables)), now
+
+
+def added(sums, new, memory=1.0):
+    """Return the sums of all epochs, where earlier ones weigh `memory` per epoch."""
+    return [memory * old + more for old, more in zip(sums, new, strict=True)]
+
+
 def observed_sums(status, seen):
     """Return [sum, count] of the losses that were right, then of those that were wrong, unmixed."""
     unmixed = seen.trained & (status == NOMIX)
@@ -117,9 +129,9 @@ def _is_easy(selection, loss, correct, limits):
     return loss < (limits.mean if selection == "average_loss" else limits.mid)
 
 
-def census(before, after, seen, limits):
-    """Return the thresholds of one epoch, and shares of its samples, skipped ones included."""
-    there = seen.trained | (before == MIX_R3)
+def census(before, after, seen, limits, skips=False):
+    """Return the thresholds of one epoch, and shares of its samples; skipped ones are its own."""
+    there = seen.trained | ((before == MIX_R3) & skips)
 
     def share(mask):
         return float((mask & there).sum()) / max(1, int(there.sum()))

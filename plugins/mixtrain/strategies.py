@@ -4,6 +4,7 @@ Krithivasan et al. 2024, MixTrain, https://doi.org/10.3389/frai.2024.1387936 (at
 where CutMix was called RandPatch and MixUp LinAvg)
 """
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -22,8 +23,9 @@ class Mixing:
     No parameter needs to be set: the defaults are the paper's method, the rest its ablations.
     `selection` `none` mixes all samples in every epoch (with `interference=off`, the paper's naive
     mixing); `memory` is what past epochs weigh in the thresholds (1: all alike, 0: the last one
-    alone); `bootstrap` mixes from the second epoch on, not the third; `mix_loss=sum` gives both
-    samples of a pair full weight; `rise=any` also compares a loss with one from a mixed epoch.
+    alone); `bootstrap` makes thresholds of the first epoch for itself, and so mixes from the second
+    epoch on instead of the third; `mix_loss=sum` gives both samples of a pair full weight;
+    `rise=any` also compares a loss with one from a mixed epoch.
     """
 
     selection: Literal[
@@ -41,8 +43,17 @@ class Mixing:
     claims = ("rows",)
 
     def __post_init__(self):
-        if self.region3 == "skip" and self.selection not in ("full", "region3"):
-            raise ValueError("region3=skip is for selection=full or region3, which count epochs")
+        timed = self.selection in ("full", "region3")
+        learns = self.selection not in ("accuracy", "none")
+        self.refuse(not timed, selection=self.selection, k=1, region3="mix", rise="unmixed")
+        self.refuse(not learns, selection=self.selection, bootstrap=False, memory=1.0)
+
+    def refuse(self, idle, /, **parts):
+        """Refuse what has no effect: `parts` are a setting, and the defaults that it asks for."""
+        (name, value), *defaults = parts.items()
+        for key, default in defaults:
+            if idle and getattr(self, key) != default:
+                raise ValueError(f"{key} has no effect with {name}={value}; leave one of them out")
 
     @hookimpl
     def setup(self, run):
@@ -78,10 +89,10 @@ class Mixing:
     def end_epoch(self, run):
         if self.selection == "none":
             return
-        seen = self._seen(run.ledger)
-        observed = selection.observed_sums(self.status, seen)
+        seen, self.times = selection.look(run.ledger, self.times)
         before = self.sums
-        self.sums = [self.memory * old + new for old, new in zip(before, observed, strict=True)]
+        observed = selection.observed_sums(self.status, seen)
+        self.sums = selection.added(before, observed, self.memory)
         own = self.bootstrap and len(self.history) == 1
         limits = selection.limits_of(self.sums if own else before)
         old = self.status
@@ -93,14 +104,8 @@ class Mixing:
             k=self.k,
             rise=self.rise,
         )
-        self.history[-1] |= selection.census(old, self.status, seen, limits)
-
-    def _seen(self, ledger):
-        times = ledger.times_trained.cpu()
-        trained = times > self.times
-        self.times = times.clone()
-        tables = (ledger.last_loss, ledger.previous_loss, ledger.last_correct)
-        return selection.Seen(trained, *(table.cpu() for table in tables))
+        skips = self.region3 == "skip"
+        self.history[-1] |= selection.census(old, self.status, seen, limits, skips)
 
     def mix(self, batch, x, pair, share):
         """Put the composites into the batch; `share` is what each sample gets of its row."""
@@ -127,12 +132,19 @@ class CutMix(Mixing):
     (`patch=half`: one of four halves; `cutmix_beta`: any size and place, with its border cells
     given to one sample or, `cells=soft`, to both). Networks must average that map; one with
     squeeze-excite works, but leaks between the samples before the split. Transformers are our
-    reading of the paper: `vit_split=tail` splits the read-out, `block` attention as well.
+    reading of the paper: `vit_split=tail` splits the read-out, `block` attention as well. The
+    counted work leaves out that the head, and a class token, runs once per sample.
     """
 
     patch: Literal["grid", "half", "cutmix_beta"] = "grid"
     cells: Literal["hard", "soft"] = "hard"
     vit_split: Literal["tail", "block"] = "tail"
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.refuse(self.patch != "cutmix_beta", patch=self.patch, cells="hard")
+        off = self.interference == "off"
+        self.refuse(off, interference="off", cells="hard", vit_split="tail")
 
     @hookimpl
     def setup(self, run):
@@ -144,6 +156,8 @@ class CutMix(Mixing):
         columns = 4 if self.patch == "cutmix_beta" else 1
         luck = torch.rand(len(run.labels), columns, generator=run.rng("mixtrain patches"))
         self._luck = luck.to(run.device, non_blocking=True)
+        kind = "grid" if self.patch == "cutmix_beta" else self.patch
+        patches.bank(kind, run.shape[1:], self._split.grid(run.shape), run.device)
 
     @hookimpl
     def transform_batch(self, batch):
@@ -156,8 +170,9 @@ class CutMix(Mixing):
         shown = (pixels | alone)[:, None]
         x = torch.where(shown, batch.x[first], batch.x[last])
         second = torch.arange(batch.S, device=x.device) != first[batch.row]
-        cells = torch.where(alone, 1.0, cells)[batch.row]
-        batch.fields["mixtrain_region"] = torch.where(second[:, None, None], 1 - cells, cells)
+        if self.interference == "on":
+            cells = torch.where(alone, 1.0, cells)[batch.row]
+            batch.fields["mixtrain_region"] = torch.where(second[:, None, None], 1 - cells, cells)
         share = share[batch.row]
         self.mix(batch, x, pair, torch.where(second, 1 - share, share))
 
@@ -171,7 +186,7 @@ class CutMix(Mixing):
     @hookimpl
     def forward(self, run, batch):
         region = batch.fields.get("mixtrain_region")
-        if region is None or self.interference == "off":
+        if region is None:
             return batch.per_sample(run.network(batch.x))
         return run.network(batch.x, self._split.between(batch.row, region))
 
@@ -189,6 +204,10 @@ class MixUp(Mixing):
     """
 
     clip: Annotated[float, Field(ge=0, le=0.5)] = 0.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.refuse(self.interference == "off", interference="off", clip=0.0)
 
     def draw(self, run):
         """Draw nothing: the losses decide. Begin to note how light the lighter samples are."""
@@ -221,8 +240,9 @@ class MixUp(Mixing):
 
     @hookimpl
     def report(self):
-        weights = [line["lighter"] for line in self.history if "lighter" in line]
-        return super().report() | {"lighter_weight": sum(weights) / max(1, len(weights))}
+        weights = [line.get("lighter", math.nan) for line in self.history]
+        known = [weight for weight in weights if not math.isnan(weight)]
+        return super().report() | {"lighter_weight": sum(known) / max(1, len(known))}
 
 
 def adaptive_ratio(first, second, clip=0.0):

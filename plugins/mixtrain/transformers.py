@@ -58,7 +58,7 @@ class _Average:
         self.scale = F.pad(region_scale(region).flatten(1), (prefix, 0), value=1.0)
 
     def __call__(self, tokens):
-        return tokens[self.row] * self.scale[:, :, None].to(tokens.dtype)
+        return tokens[self.row] * self.scale[:, :, None]
 
 
 class _OwnPrefix:
