@@ -5,6 +5,7 @@ import shlex
 import tomllib
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from dataeff.bench.suite import make_suite
@@ -46,6 +47,21 @@ def test_commands_exist(line):
 def test_the_table_was_measured():
     published = ROOT / "results" / "published" / "quickstart" / "leaderboard.txt"
     assert published.read_text().strip() in README
+
+
+@pytest.mark.parametrize("suite", ["mixtrain-digits", "mixtrain-mini"])
+def test_the_figures_of_mixtrain_were_measured(suite):
+    table = pd.read_csv(ROOT / "results" / "published" / suite / "leaderboard.csv")
+    for row in table.to_dict("records"):
+        cells = [
+            "{task}",
+            "`{strategy}`",
+            "{accuracy:.2f}",
+            "{difference:+.2f} ({difference_low:+.2f}..{difference_high:+.2f})",
+            "{speedup:.2f}x",
+            "{ideal_speedup:.2f}x",
+        ]
+        assert f"| {' | '.join(cells)} |".format(**row) in README
 
 
 def test_links_lead_somewhere():

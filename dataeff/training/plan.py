@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -11,15 +12,37 @@ from torch import Tensor
 from dataeff.errors import DataeffError
 
 
-@dataclass(eq=False)
-class Rows:
-    """The rows of one planned batch: their samples on the CPU and on the device."""
+class Layout(NamedTuple):
+    """All samples of a plan in order, on the CPU and on the device, and their rows in a batch."""
 
     samples: Tensor
     idx: Tensor
-    row: Tensor | None
+    row: Tensor | None = None
+
+
+@dataclass(eq=False)
+class Rows:
+    """The rows of one planned batch, cut out of the whole plan when they are asked for."""
+
+    layout: Layout
+    part: slice
     R: int
     width: int | None = 1
+
+    @property
+    def samples(self) -> Tensor:
+        """Return the indices of the samples, on the CPU."""
+        return self.layout.samples[self.part]
+
+    @property
+    def idx(self) -> Tensor:
+        """Return the indices of the samples, on the device."""
+        return self.layout.idx[self.part]
+
+    @property
+    def row(self) -> Tensor | None:
+        """Return the row of each sample, on the device; None where each is a row of its own."""
+        return None if self.layout.row is None else self.layout.row[self.part]
 
 
 class Plan:
@@ -60,9 +83,10 @@ class Plan:
         real = self.rows >= 0
         samples = self.rows[real]
         if self.rows.shape[1] == 1:
-            indices = samples.to(device, non_blocking=True).split(self.sizes)
-            parts = zip(samples.split(self.sizes), indices, self.sizes, strict=True)
-            return [Rows(cpu, idx, None, size) for cpu, idx, size in parts]
+            layout = Layout(samples, samples.to(device, non_blocking=True))
+            ends = torch.tensor(self.sizes).cumsum(0).tolist()
+            parts = zip(ends, self.sizes, strict=True)
+            return [Rows(layout, slice(end - size, end), size) for end, size in parts]
         sizes, widths = torch.tensor(self.sizes), real.sum(1)
         ends = sizes.cumsum(0)
         starts = ends - sizes
@@ -71,12 +95,15 @@ class Plan:
         first = widths[starts]
         odd = widths != first.repeat_interleave(sizes)
         total, oddities = (F.pad(part.cumsum(0), (1, 0)) for part in (widths, odd))
-        counts = (total[ends] - total[starts]).tolist()
-        ragged = (oddities[ends] > oddities[starts]).tolist()
-        same = [None if r else w for r, w in zip(ragged, first.tolist(), strict=True)]
-        both = torch.stack([samples, row]).to(device, non_blocking=True).split(counts, dim=1)
-        parts = zip(samples.split(counts), both, self.sizes, same, strict=True)
-        return [Rows(cpu, pair[0], pair[1], size, width) for cpu, pair, size, width in parts]
+        alike = (oddities[ends] == oddities[starts]).tolist()
+        both = torch.stack([samples, row]).to(device, non_blocking=True)
+        layout = Layout(samples, *both)
+        borders = zip(total[starts].tolist(), total[ends].tolist(), strict=True)
+        parts = zip(borders, self.sizes, first.tolist(), alike, strict=True)
+        return [
+            Rows(layout, slice(*border), size, width if same else None)
+            for border, size, width, same in parts
+        ]
 
 
 def checked_mask(mask: Tensor, trainable: Tensor) -> Tensor:
