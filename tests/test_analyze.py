@@ -5,13 +5,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from click.testing import CliRunner
 from PIL import Image
+from shell import call, mistake, ok
 
 from dataeff import hookimpl
 from dataeff.bench.results import read_runs
 from dataeff.bench.study import Study
-from dataeff.cli import main
 from dataeff.errors import DataeffError
 from dataeff.testing import TASK
 
@@ -51,24 +50,6 @@ def curves(study):
     with study.figure("1", "loss", result.epochs, f"{len(result.epochs)} epochs") as axes:
         axes.plot([line["train_loss"] for line in result.epochs])
 '''
-
-
-def call(*arguments):
-    return CliRunner().invoke(main, [str(part) for part in arguments], catch_exceptions=False)
-
-
-def ok(*arguments):
-    result = call(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def mistake(*arguments):
-    result = call(*arguments)
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    return line.removeprefix("Error: ")
 
 
 def trained(text):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import click
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from shell import call, mistake, ok
 
 from dataeff.bench.runner import Settings
 from dataeff.cli import main, plugin_tools
@@ -80,26 +80,6 @@ def loose(tmp_path):
     folder.mkdir()
     (folder / "half.py").write_text(LOOSE)
     return str(folder)
-
-
-def call(*arguments):
-    """Call dataeff as a shell would; an exception that nobody caught is raised here."""
-    return CliRunner().invoke(main, [str(part) for part in arguments], catch_exceptions=False)
-
-
-def ok(*arguments):
-    result = call(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def mistake(*arguments):
-    """Return the one sentence that a mistake gets."""
-    result = call(*arguments)
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    return line.removeprefix("Error: ")
 
 
 # Help ------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,34 +11,38 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from dataeff.bench.runner import Event, one_line
 
 
-def _bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f}%"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
-    )
-
-
-class Watch:
-    """Shows cells done, the current epoch and the time left."""
+class _Bar:
+    """A progress bar while it is entered; nothing but printed lines where there is no terminal."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.bar = _bar(console)
-        self.skipped = 0
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:3.0f}%"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
         self.line: Any = None
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         self.bar.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.bar.stop()
+
+
+class Watch(_Bar):
+    """Shows cells done, the current epoch and the time left."""
+
+    skipped = 0
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
         if self.skipped:
             cells = (
                 "1 finished cell was"
@@ -65,20 +69,8 @@ class Watch:
             self.console.print(f"{place}: {title}: {escape(outcome(event))}", soft_wrap=True)
 
 
-class StudyWatch:
+class StudyWatch(_Bar):
     """Shows the run that an analysis trains now, and one line for each that it has trained."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-        self.bar = _bar(console)
-        self.line: Any = None
-
-    def __enter__(self) -> StudyWatch:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.stop()
 
     def __call__(self, event: Event) -> None:
         """Show one event of a study."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from dataeff.bench.results import (
 from dataeff.bench.suite import Suite
 from dataeff.data import load_dataset
 from dataeff.models import build_model
-from dataeff.plugins import Installed, compose, load_plugins
+from dataeff.plugins import Installed, Strategy, compose, load_plugins
 from dataeff.training.cell import OnEpoch, pick_device, train_cell
 from dataeff.training.task import Task
 
@@ -80,7 +81,7 @@ class Cell:
         """Return what a progress bar shows."""
         return f"{self.task_name} {self.strategy} seed {self.seed}"
 
-    @property
+    @cached_property
     def folder(self) -> Path:
         """Return its folder: readable, and unique by all that may change its numbers."""
         what = {"parameters": self.parameters, "sources": self.sources}
@@ -94,17 +95,22 @@ def suite_cells(suite: Suite, settings: Settings, installed: Installed) -> list[
     """List the cells, seed by seed, so that drift of the machine hits all strategies alike."""
     stamp = conditions(pick_device(settings.device))
     root = settings.results / suite.name
+    # Once per strategy, not per cell: a source hash reads and parses files.
+    known = {text: describe(compose(text, installed)) for text in suite.strategies}
     cells = []
     for task_name, task in suite.tasks.items():
         data = check_task(task, settings, installed)
         for seed in range(suite.seeds):
             for strategy in suite.strategies:
-                parts = compose(strategy, installed)
-                parameters = {part.entry.name: part.values for part in parts}
-                sources = {part.entry.name: part.entry.digest for part in parts}
-                what = (task_name, task, strategy, seed, data, parameters, sources)
+                what = (task_name, task, strategy, seed, data, *known[strategy])
                 cells.append(Cell(root, suite.name, *what, conditions=stamp))
     return cells
+
+
+def describe(parts: list[Strategy]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Return the parameters and the source hash of each part of a composition."""
+    parameters = {part.entry.name: part.values for part in parts}
+    return parameters, {part.entry.name: part.entry.digest for part in parts}
 
 
 def check_task(task: Task, settings: Settings, installed: Installed) -> str:

@@ -15,7 +15,7 @@ import torch
 from dataeff.bench.conditions import conditions
 from dataeff.bench.picture import picture
 from dataeff.bench.results import claimed, is_done, write_csv
-from dataeff.bench.runner import Cell, Event, Watcher, empty, write_record
+from dataeff.bench.runner import Cell, Event, Watcher, describe, empty, write_record
 from dataeff.data import Dataset, load_dataset
 from dataeff.errors import DataeffError, UnknownName
 from dataeff.plugins import Installed, Strategy, canonical, check_conflicts, compose
@@ -77,9 +77,8 @@ class Study:
         return result
 
     def _cell(self, named: list[Strategy], looking_on: list[Strategy]) -> Cell:
-        parameters = {part.entry.name: part.values for part in named}
+        parameters, sources = describe([*named, *looking_on])
         parameters |= {part.entry.name: dict(vars(part.plugin)) for part in looking_on}
-        sources = {part.entry.name: part.entry.digest for part in [*named, *looking_on]}
         where = (self.folder / "runs", self.suite, self.task_name, self.task)
         what = (canonical(named), self.seed, self._data.fingerprint, parameters, sources)
         return Cell(*where, *what, conditions=conditions(self.device))

@@ -42,5 +42,12 @@ def batch_size_of(plan):
     return max(plan.sizes[:-1] or plan.sizes)
 
 
+def part_of_each(batch, first, part):
+    """Return what each sample has of its row: `part` for the first, the rest for the other."""
+    part = part[batch.row]
+    other = torch.arange(batch.S, device=part.device) != first[batch.row]
+    return torch.where(other.view(-1, *[1] * (part.ndim - 1)), 1 - part, part)
+
+
 def _padded(singles):
     return torch.stack([singles, torch.full_like(singles, -1)], dim=1)

@@ -169,12 +169,10 @@ class CutMix(Mixing):
         alone = ~pair[:, None, None]
         shown = (pixels | alone)[:, None]
         x = torch.where(shown, batch.x[first], batch.x[last])
-        second = torch.arange(batch.S, device=x.device) != first[batch.row]
         if self.interference == "on":
-            cells = torch.where(alone, 1.0, cells)[batch.row]
-            batch.fields["mixtrain_region"] = torch.where(second[:, None, None], 1 - cells, cells)
-        share = share[batch.row]
-        self.mix(batch, x, pair, torch.where(second, 1 - share, share))
+            cells = torch.where(alone, 1.0, cells)
+            batch.fields["mixtrain_region"] = pairing.part_of_each(batch, first, cells)
+        self.mix(batch, x, pair, pairing.part_of_each(batch, first, share))
 
     def _patches(self, batch, first):
         luck = self._luck[batch.idx[first]]
@@ -227,10 +225,9 @@ class MixUp(Mixing):
         ratio = torch.where(pair, ratio, 1.0)
         weight = ratio[:, None, None, None]
         x = weight * batch.x[first] + (1 - weight) * batch.x[last]
-        second = torch.arange(batch.S, device=x.device) != first[batch.row]
-        ratio = ratio[batch.row]
-        self.mix(batch, x, pair, torch.where(second, 1 - ratio, ratio))
-        self._lighter.append(torch.where(batch.mixed, torch.minimum(ratio, 1 - ratio), torch.nan))
+        self.mix(batch, x, pair, pairing.part_of_each(batch, first, ratio))
+        lighter = torch.where(pair, torch.minimum(ratio, 1 - ratio), torch.nan)
+        self._lighter.append(lighter[batch.row])
 
     @hookimpl
     def end_epoch(self, run):
