@@ -1,11 +1,17 @@
 """Which ways to train on less data really save time, at what accuracy, and how sure are we?"""
 
-from dataeff.data import ImageSet
-from dataeff.errors import DataeffError, StrategyConflict, StrategyError
-from dataeff.hookspecs import hookimpl
-from dataeff.registry import Share, portion
-from dataeff.training.batch import Batch
-from dataeff.training.plan import Plan
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dataeff.data import ImageSet
+    from dataeff.errors import DataeffError, StrategyConflict, StrategyError
+    from dataeff.hookspecs import hookimpl
+    from dataeff.registry import Share, portion
+    from dataeff.training.batch import Batch
+    from dataeff.training.plan import Plan
 
 __all__ = [
     "Batch",
@@ -18,3 +24,20 @@ __all__ = [
     "hookimpl",
     "portion",
 ]
+
+# Imported when asked for: reading results needs no torch, which takes longer than all the rest.
+_HOMES = {
+    "dataeff.data": ("ImageSet",),
+    "dataeff.errors": ("DataeffError", "StrategyConflict", "StrategyError"),
+    "dataeff.hookspecs": ("hookimpl",),
+    "dataeff.registry": ("Share", "portion"),
+    "dataeff.training.batch": ("Batch",),
+    "dataeff.training.plan": ("Plan",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(home), name)
+    raise AttributeError(f"module 'dataeff' has no attribute {name!r}")

@@ -34,6 +34,7 @@ offers, never one with a default. Class attributes say what the harness must kno
     precision = True        only changes number formats, so scoring runs keep it
     reads_back = True       reads one number per batch from the device
     control = True          a yardstick: methods are compared with it where it costs the same
+    at_cost(share)          of a yardstick, static: the parameters at which it costs that share
 
 Its state, for a run that is stopped and resumed, is every attribute whose name does not begin with
 an underscore, or what its own `state_dict` returns.
@@ -45,9 +46,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pluggy
-import torch
 
 if TYPE_CHECKING:
+    import torch
+
     from dataeff.training.batch import Batch
     from dataeff.training.plan import Plan, Rows
     from dataeff.training.run import Run

@@ -21,6 +21,11 @@ class ShortSchedule:
     saves = "rows"
     control = True
 
+    @staticmethod
+    def at_cost(share):
+        """Shorten the schedule to this share of the time."""
+        return {"share": share}
+
     @hookimpl
     def setup(self, run):
         run.epochs *= self.share

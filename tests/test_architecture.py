@@ -16,7 +16,7 @@ ALLOWED = {
     "models": {"models"},
     "training": {"training", "data", "models"},
     "bench": {"bench", "training", "data", "models"},
-    "report": {"report", "bench.results"},
+    "report": {"report", "bench.results", "bench.picture"},
     "template": set(),
 }
 ROOMS = set(ALLOWED)

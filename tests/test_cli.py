@@ -129,11 +129,12 @@ def test_an_adhoc_comparison_prints_a_table_and_then_skips():
     assert "cell 4/4: synthetic random_backprop[keep=0.5] seed 1: " in first
     assert "skipped" not in first
     table = first[first.index("synthetic (conditions") :].splitlines()
-    assert table[1].split()[:3] == ["strategy", "n", "accuracy"]
-    assert table[2].split()[:2] == ["baseline", "2"]
-    assert table[3].split()[:2] == ["random_backprop[keep=0.5]", "2"]
-    assert "Written: results/mine/leaderboard.csv, runs.csv, report.html" in first
+    assert table[1].split()[:4] == ["strategy", "rank", "verdict", "n"]
+    assert table[2].split()[0] == "baseline"
+    assert table[3].split()[0] == "random_backprop[keep=0.5]"
+    assert "Written: results/mine/leaderboard.csv, runs.csv, classes.csv, report.html" in first
     assert {path.name for path in Path("results/mine").iterdir() if path.is_file()} == {
+        "classes.csv",
         "leaderboard.csv",
         "report.html",
         "runs.csv",
@@ -220,7 +221,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch):
 
 def test_options_reach_the_runner(monkeypatch, tmp_path):
     seen = []
-    monkeypatch.setattr("dataeff.bench.runner.run_cells", lambda cells, s, w, fresh: seen.append(s))
+    monkeypatch.setattr("dataeff.bench.runner.run_cells", lambda cells, s, *more: seen.append(s))
     options = ["--timeout", "7", "--results", "there", "--data-root", "data", "--device", "cpu"]
     call(*TASK, "-s", "baseline", *options)
     assert seen == [Settings(Path("there"), "cpu", Path("data"), (), False, 7.0)]

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from sklearn.metrics import f1_score, log_loss, top_k_accuracy_score
+from sklearn.metrics import f1_score, log_loss, recall_score, top_k_accuracy_score
 
 from dataeff import hookimpl
 from dataeff.data import load_dataset
@@ -22,6 +22,10 @@ def test_metrics_are_those_of_scikit_learn():
     f1 = f1_score(y, logits.argmax(1), average="macro")
     assert ours["macro_f1"] == pytest.approx(100 * f1, rel=1e-5)
     assert ours["loss"] == pytest.approx(log_loss(y, share / share.sum(1, keepdims=True)), rel=1e-5)
+    samples, right = ours["classes"]
+    assert samples == y.bincount(minlength=8).tolist()
+    recall = recall_score(y, logits.argmax(1), average=None)
+    assert [r / s for r, s in zip(right, samples, strict=True)] == pytest.approx(recall.tolist())
 
 
 def test_fewer_than_five_classes():
@@ -42,7 +46,7 @@ def test_evaluation_leaves_the_model_as_it_was(installed):
     frozen.eval()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     figures = evaluate(model, data.test, torch.arange(500), 64)
-    assert set(figures) == {"top1", "top5", "macro_f1", "loss"}
+    assert set(figures) == {"top1", "top5", "macro_f1", "loss", "classes"}
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert model.training
     assert not frozen.training

@@ -65,5 +65,5 @@ def test_the_mean_loss_of_an_epoch_is_over_samples():
         idx = torch.tensor(idx)
         batch = Batch(torch.zeros(len(idx), 1), idx, torch.zeros_like(idx))
         ledger.record(batch, torch.zeros(len(idx), 2), torch.full((len(idx),), loss))
-    assert ledger.close_epoch() == 2.0
-    assert ledger.close_epoch() == 0.0
+    assert ledger.close_epoch() == (2.0, 4, 0)
+    assert ledger.close_epoch() == (0.0, 0, 0)

@@ -157,6 +157,120 @@ def test_state_goes_on_where_it_was():
     assert other.state_dict() == meter.state_dict()
 
 
+# Energy ----------------------------------------------------------------------------------------
+
+
+class Power:
+    """An energy counter: ten joules per second of the clock that stands still."""
+
+    def __init__(self, time):
+        self.time, self.broken = time, False
+
+    def __call__(self):
+        if self.broken:
+            raise OSError("the counter is gone")
+        return 10 * self.time.now
+
+
+@pytest.fixture
+def power(time, monkeypatch):
+    power = Power(time)
+    monkeypatch.setattr("dataeff.training.meter.energy_counter", lambda device: power)
+    return power
+
+
+def spend(meter, time, seconds, clock="train"):
+    with meter.clock(clock):
+        time.now += seconds
+
+
+def test_energy_is_charged_as_time_is(time, power):
+    meter = Meter(CPU)
+    time.now += 100
+    with meter.clock("train"):
+        time.now += 2
+        with meter.clock("off_oracle"):
+            time.now += 10
+        with meter.paused():
+            time.now += 5
+        time.now += 4
+    assert meter.energy == {"train": 60, "off_oracle": 100}
+    assert meter.wall == {"train": 6, "off_oracle": 10}
+
+
+def test_a_counter_that_fails_in_the_middle_leaves_no_energy(time, power):
+    meter = Meter(CPU)
+    spend(meter, time, 2)
+    with meter.clock("train"):
+        power.broken = True
+        with meter.clock("evaluate"):
+            time.now += 1
+        power.broken = False
+        time.now += 1
+    spend(meter, time, 3)
+    assert meter.energy == {}
+    assert meter.wall == {"train": 6, "evaluate": 1}
+
+
+def test_without_a_counter_there_is_no_energy(time, monkeypatch):
+    monkeypatch.setattr("dataeff.training.meter.energy_counter", lambda device: None)
+    meter = Meter(CPU)
+    spend(meter, time, 2)
+    with meter.paused():
+        time.now += 1
+    assert meter.energy == {}
+    assert meter.state_dict()["energy"] is None
+
+
+def test_energy_goes_on_where_it_was(time, power):
+    meter = Meter(CPU)
+    spend(meter, time, 2)
+    other = Meter(CPU)
+    other.load_state_dict(meter.state_dict())
+    spend(other, time, 3)
+    assert other.energy == {"train": 50}
+
+
+def test_energy_of_a_part_is_not_that_of_the_whole(time, power, monkeypatch):
+    """A part of the run went without: before energy was measured, on failure, or elsewhere."""
+    meter = Meter(CPU)
+    spend(meter, time, 2)
+    state = meter.state_dict()
+    older = {key: value for key, value in state.items() if key != "energy"}
+    for known in (older, state | {"energy": None}):
+        resumed = Meter(CPU)
+        resumed.load_state_dict(known)
+        spend(resumed, time, 1)
+        assert resumed.energy == {}
+        assert resumed.wall == {"train": 3}
+    monkeypatch.setattr("dataeff.training.meter.energy_counter", lambda device: None)
+    elsewhere = Meter(CPU)
+    elsewhere.load_state_dict(state)
+    spend(elsewhere, time, 1)
+    assert elsewhere.energy == {}
+
+
+def test_energy_of_nested_runs(time, power):
+    meter, child = Meter(CPU), Meter(CPU)
+    spend(meter, time, 1, "prepare")
+    for clock in ("prepare", "train", "evaluate"):
+        spend(child, time, 2, clock)
+    meter.absorb(child)
+    assert meter.energy == {"prepare": 50}
+    spend(meter, time, 1)
+    failed = Meter(CPU)
+    power.broken = True
+    spend(failed, time, 1)
+    power.broken = False
+    meter.absorb(failed)
+    assert meter.energy == {}
+
+
+def test_a_cell_stamps_its_energy(installed, power):
+    energy = train_tiny("baseline", installed=installed).run.meter.energy
+    assert set(energy) == {"prepare", "train", "evaluate"}
+
+
 def test_peak_memory_sees_what_was_allocated():
     reset_peak_memory(CPU)
     before = peak_memory(CPU)

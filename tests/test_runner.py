@@ -17,10 +17,12 @@ from dataeff.bench import runner
 from dataeff.bench.conditions import conditions_id
 from dataeff.bench.results import claimed
 from dataeff.bench.runner import Settings
+from dataeff.bench.schedule import Schedule
 from dataeff.bench.suite import make_suite
+from dataeff.cli.running import _again
 from dataeff.errors import DataeffError, UnknownName
 from dataeff.plugins import load_plugins
-from dataeff.report.leaderboard import leaderboard, runs_table
+from dataeff.report.board import read_board
 
 TASK = {
     "dataset": "synthetic[samples=90,test_samples=20,classes=4,size=8]",
@@ -30,7 +32,16 @@ TASK = {
     "lr": 0.05,
 }
 # What a second run of a cell may not reproduce: what a clock or the system says.
-TIMES = ("clocks", "process_clocks", "phases", "peak_memory", "ended")
+TIMES = (
+    "clocks",
+    "process_clocks",
+    "phases",
+    "peak_memory",
+    "ended",
+    "machine",
+    "energy",
+    "provenance",
+)
 
 # A strategy that misbehaves in the middle of epoch 1, once or always.
 LOOSE = '''
@@ -112,9 +123,9 @@ class Bench:
         content = {"name": "try", "seeds": seeds, "strategies": list(strategies or ["baseline"])}
         content["tasks"] = {"blobs": TASK | task}
         self.suite = make_suite(content, self.installed, where="test")
-        cells = runner.suite_cells(self.suite, self.settings, self.installed)
-        runner.write_suite(self.suite, cells, self.settings, command="dataeff run try")
-        return cells
+        schedule = Schedule(self.suite, self.settings, self.installed)
+        runner.write_suite(self.suite, schedule.data, self.settings, command="dataeff run try")
+        return schedule.cells
 
     def run(self, cells, fresh=False, on_event=lambda event: None):
         events = []
@@ -123,7 +134,7 @@ class Bench:
             events.append(event)
             on_event(event)
 
-        runner.run_cells(cells, self.settings, watch, fresh=fresh)
+        runner.run_cells(cells, self.settings, watch, lambda record: fresh)
         return events
 
     @property
@@ -229,7 +240,7 @@ def test_run_json_is_strict_and_takes_numbers_of_any_library(bench):
 def test_the_folder_of_a_cell_is_flat_whatever_its_names(bench):
     content = {"name": "try", "strategies": ["baseline"], "tasks": {"../a b/c": TASK}}
     suite = make_suite(content, bench.installed, where="test")
-    (cell, *_) = runner.suite_cells(suite, bench.settings, bench.installed)
+    (cell, *_) = Schedule(suite, bench.settings, bench.installed).cells
     assert cell.folder.parent == bench.root
     assert cell.folder.name.startswith("a-b-c-baseline-s0-")
 
@@ -266,6 +277,29 @@ def test_fresh_runs_a_finished_cell_again_to_the_same_numbers(bench):
     assert not (cell.folder / "leftover").exists()
 
 
+def test_only_what_is_asked_for_runs_again(bench):
+    cells = bench.cells("baseline", "random_backprop")
+    bench.run(cells)
+    for cell, flags in zip(cells, (["others were busy"], []), strict=True):
+        changed = record(cell) | {"machine": {"flags": flags}}
+        (cell.folder / "run.json").write_text(json.dumps(changed))
+    again = _again(fresh=False, flagged=True)
+    events = []
+    runner.run_cells(cells, bench.settings, events.append, again)
+    assert [e.cell.strategy for e in events if e.kind == "ended"] == ["baseline"]
+    assert [e.cell.strategy for e in events if e.kind == "skipped"] == ["random_backprop[keep=0.5]"]
+
+
+def test_the_record_says_what_it_was_measured_on_and_how_the_machine_was(bench):
+    (cell,) = bench.cells()
+    bench.run([cell])
+    stored = record(cell)
+    assert stored["conditions"] == cell.conditions
+    assert {"commit", "versions"} <= set(stored["provenance"])
+    assert {"load_high", "process_share", "foreign_cores", "flags"} <= set(stored["machine"])
+    assert stored["sources"].keys() == {"baseline"}
+
+
 def test_a_changed_task_is_a_new_cell_and_the_old_one_leaves_the_leaderboard(bench):
     (old,) = bench.cells()
     bench.run([old])
@@ -273,19 +307,19 @@ def test_a_changed_task_is_a_new_cell_and_the_old_one_leaves_the_leaderboard(ben
     assert new.folder != old.folder
     bench.run([new])
     assert old.folder.exists()
-    assert leaderboard(bench.root)["n"].tolist() == [1]
-    assert runs_table(bench.root)["task_id"].tolist() == [new.task.id]
+    assert read_board(bench.root).table["n"].tolist() == [1]
+    assert read_board(bench.root).runs["task_id"].tolist() == [new.task.id]
 
 
 def test_changed_conditions_are_a_new_cell_in_a_table_of_its_own(bench, monkeypatch):
     (here,) = bench.cells()
     bench.run([here])
     elsewhere = here.conditions | {"threads": 64}
-    monkeypatch.setattr(runner, "conditions", lambda device: elsewhere)
+    monkeypatch.setattr("dataeff.bench.schedule.conditions", lambda device: elsewhere)
     (there,) = bench.cells()
     assert there.folder != here.folder
     bench.run([there])
-    table = leaderboard(bench.root)
+    table = read_board(bench.root).table
     assert sorted(table["conditions"]) == sorted(
         [conditions_id(here.conditions), conditions_id(elsewhere)]
     )
@@ -310,7 +344,7 @@ def test_a_cell_that_fails_says_so_and_the_rest_goes_on(bench):
     assert 'raise ValueError("as asked")' in trace
     (line,) = runner.failures(cells)
     assert line == f"blobs trouble seed 0: {failed['error']} (see {cells[1].folder}/traceback.txt)"
-    table = leaderboard(bench.root).set_index("strategy")
+    table = read_board(bench.root).table.set_index("strategy")
     assert table.loc["trouble", "trouble"] == "1 failed"
 
 
@@ -333,7 +367,7 @@ def test_who_edits_a_strategy_gets_new_cells_and_only_those_in_the_table(bench):
     assert new[0].folder == old[0].folder
     assert new[1].folder != old[1].folder
     bench.run(new)
-    table = runs_table(bench.root)
+    table = read_board(bench.root).runs
     assert table.strategy.tolist() == ["baseline", "trouble"]
     assert "again" in table.error.tolist()[1]
 
@@ -345,7 +379,7 @@ def test_a_diverged_cell_is_recorded_and_done(bench):
     assert "lower the learning rate" in ended.record["error"]
     assert not (cell.folder / "checkpoint.pt").exists()
     assert kinds(bench.run([cell])) == ["skipped"]
-    assert leaderboard(bench.root)["trouble"].tolist() == ["1 diverged"]
+    assert read_board(bench.root).table["trouble"].tolist() == ["1 diverged"]
     assert runner.failures([cell]) == []
 
 
@@ -359,11 +393,11 @@ def test_data_or_a_model_that_cannot_be_had_is_told_before_anything_runs(bench):
 def test_changed_data_gives_new_cells_and_only_those_in_the_table(bench, monkeypatch):
     (old,) = bench.cells()
     bench.run([old])
-    monkeypatch.setattr("dataeff.bench.runner.check_task", lambda *arguments: "other data")
+    monkeypatch.setattr("dataeff.bench.schedule.check_task", lambda *arguments: "other data")
     (new,) = bench.cells()
     assert new.folder != old.folder
     bench.run([new])
-    assert runs_table(bench.root)["folder"].tolist() == [new.folder.name]
+    assert read_board(bench.root).runs["folder"].tolist() == [new.folder.name]
 
 
 # In processes of their own ---------------------------------------------------------------------

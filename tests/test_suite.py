@@ -94,7 +94,7 @@ MISTAKES = {
     "unknown key, nothing close": (
         "seeds = 2",
         "zzz = 2",
-        "there is no key 'zzz'. Known keys: title, seeds, strategies, tasks, published.",
+        "there is no key 'zzz'. Known keys: title, seeds, strategies, tasks, published, controls.",
     ),
     "unknown key of a published figure": (
         "source =",

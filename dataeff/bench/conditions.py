@@ -1,19 +1,28 @@
-"""Conditions: what must be equal before two measurements may be compared."""
+"""Conditions: what must be equal before two measurements may be compared; and provenance."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.metadata
 import json
+import os
 import platform
+import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from dataeff.plugins import Installed
+from dataeff.training.machine import cores, highest_cpu_clock, memory_gib
+from dataeff.training.nvml import find_gpu
+
+_PACKAGE = Path(__file__).parent.parent
+
 
 def conditions(device: torch.device) -> dict[str, Any]:
-    """Return device, library versions, threads and precision flags of this process."""
+    """Return device, driver, memory, library versions, threads and precision flags."""
     libraries = {
         name: importlib.metadata.version(name)
         for name in ("dataeff", "torch", "torchvision", "timm")
@@ -21,8 +30,10 @@ def conditions(device: torch.device) -> dict[str, Any]:
     return {
         "device": device.type,
         "device_name": device_name(device),
+        **device_facts(device),
         "cpu": cpu_name(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "cores": cores(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -45,6 +56,36 @@ def device_name(device: torch.device) -> str:
     return cpu_name() if device.type == "cpu" else device.type
 
 
+def device_facts(device: torch.device) -> dict[str, Any]:
+    """Return the device's memory in whole GiB, its highest clock in MHz, and its driver."""
+    if device.type == "cuda":
+        gpu = find_gpu(device)
+        return {
+            "memory_gib": round(torch.cuda.get_device_properties(device).total_memory / 2**30),
+            "highest_mhz": gpu.highest_clock() if gpu else None,
+            "driver": (gpu and gpu.driver()) or kernel_driver(),
+            "cuda": torch.version.cuda,
+            "cudnn": torch.backends.cudnn.version(),
+        }
+    memory = memory_gib()
+    return {
+        # Whole: the kernel keeps a little for itself, and not always the same.
+        "memory_gib": None if memory is None else round(memory),
+        "highest_mhz": highest_cpu_clock() if device.type == "cpu" else None,
+        **dict.fromkeys(("driver", "cuda", "cudnn")),
+    }
+
+
+def kernel_driver(root: Path = Path("/")) -> str | None:
+    """Return the version of NVIDIA's kernel module, for who has no NVML."""
+    try:
+        line = (root / "proc/driver/nvidia/version").read_text().splitlines()[0]
+    except (OSError, IndexError):
+        return None
+    # "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023"
+    return next((word for word in line.split() if word[0].isdigit() and "." in word), None)
+
+
 def cpu_name() -> str:
     """Return the processor's name as the system knows it."""
     info = Path("/proc/cpuinfo")
@@ -53,3 +94,57 @@ def cpu_name() -> str:
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()
+
+
+# Provenance: stamped, not compared ---------------------------------------------------------------
+
+
+def provenance(installed: Installed) -> dict[str, Any]:
+    """Return the commit that dataeff runs from, and the versions of it and of its plugins.
+
+    What decides whether results may be compared is the hash of a strategy's source.
+    """
+    versions = {
+        plugin.name: plugin.version
+        for plugin in installed.plugins
+        if plugin.source not in ("built in", "bundled") and not plugin.error
+    }
+    own = importlib.metadata.version("dataeff")
+    return {"commit": commit(_PACKAGE), "versions": {**versions, "dataeff": own}}
+
+
+@cache
+def commit(package: Path) -> str | None:
+    """Return the commit of the checkout that a package lies in, `+dirty` if its code differs.
+
+    None outside of a checkout, and where the package is only installed below one.
+    """
+    if not _git(package, "ls-files", "__init__.py"):
+        return None
+    # Code only: results are written while a suite runs.
+    code = (":(top)*.py", ":(top)*.toml")
+    told = _git(package, "status", "--porcelain=v2", "--branch", "--", *code)
+    lines = (told or "").splitlines()
+    name = next((line.split()[2] for line in lines if line.startswith("# branch.oid")), None)
+    if name is None or name == "(initial)":
+        return None
+    return name + "+dirty" * any(not line.startswith("#") for line in lines)
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    # Set inside of git's own hooks, they would lead to another repository.
+    misleading = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
+    environment = {key: value for key, value in os.environ.items() if key not in misleading}
+    try:
+        done = subprocess.run(
+            ["git", "--no-optional-locks", *arguments],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return None
+    return done.stdout

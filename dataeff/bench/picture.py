@@ -27,16 +27,21 @@ STYLE = {
     "legend.frameon": False,
     "lines.linewidth": 1.8,
     "lines.markersize": 4.5,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "dataeff",
 }
+# No date, no version: the same numbers give the same file.
+_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 # How many letters of the legend stand side by side.
 _LINE = 80
 
 
 @contextmanager
 def picture(path: Path, title: str, note: str) -> Iterator[Axes]:
-    """Yield axes to draw on; they appear as a PNG once complete, the note in small print below.
+    """Yield axes to draw on; they appear as a file once complete, the note in small print below.
 
-    What carries a label enters the legend, which stands between title and axes.
+    The path says whether it is a PNG or an SVG. What carries a label enters the legend, which
+    stands between title and axes; labels are texts, not formulas.
     """
     # Slow to import, and only here needed.
     import matplotlib
@@ -47,11 +52,19 @@ def picture(path: Path, title: str, note: str) -> Iterator[Axes]:
         figure = Figure(figsize=(6.4, 4.6), dpi=150, layout="constrained")
         axes = figure.add_subplot()
         yield axes
-        figure.suptitle(title, fontsize=11.5, x=0.015, ha="left")
         if labels := axes.get_legend_handles_labels()[1]:
             columns = max(1, _LINE // (max(map(len, labels)) + 7))
-            above = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
-            axes.legend(ncols=columns, **above)
-        figure.supxlabel(note, fontsize=7, color="#666666", x=0.015, ha="left")
+            # The legend makes the picture higher, not the axes lower.
+            figure.set_figheight(4.3 + 0.19 * -(-len(labels) // columns))
+            # The title is the legend's own: beside a title of the figure, both would overlap.
+            place = {"loc": "outside upper left", "borderaxespad": 0.2, "alignment": "left"}
+            legend = figure.legend(ncols=columns, title=title, title_fontsize=11.5, **place)
+            for text in [*legend.get_texts(), *axes.get_yticklabels()]:
+                text.set_parse_math(False)
+        else:
+            figure.suptitle(title, fontsize=11.5, x=0.015, ha="left")
+        small = figure.supxlabel(note, fontsize=7, color="#666666", x=0.015, ha="left")
+        small.set_parse_math(False)
         with written_whole(path) as partial:
-            figure.savefig(partial, format="png")
+            form = path.suffix.removeprefix(".")
+            figure.savefig(partial, format=form, metadata=_METADATA if form == "svg" else None)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+from pydantic_core import from_json
 
 from dataeff.errors import DataeffError
 
 DONE = ("finished", "diverged")
+_BLOCK = 2**18
 
 
 def cell_folder(root: Path, task: str, strategy: str, seed: int, identity: str) -> Path:
@@ -50,25 +55,39 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write strict JSON: what is not finite becomes null."""
-    write_text(path, json.dumps(_finite(value), indent=1, allow_nan=False) + "\n")
+    write_text(path, json.dumps(finite(value), indent=1, allow_nan=False) + "\n")
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Return the value as strict JSON has it: what is not finite becomes None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     if getattr(value, "ndim", None) == 0:
-        return _finite(value.item())
+        return finite(value.item())
     return value if isinstance(value, int | str | bool | None) else str(value)
 
 
-def read_json(path: Path) -> Any:
+def read_bytes(path: str | Path) -> bytes:
+    """Read a small file, at half the cost of opening a Python file."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        parts = [os.read(handle, _BLOCK)]
+        while len(parts[-1]) == _BLOCK:
+            parts.append(os.read(handle, _BLOCK))
+    finally:
+        os.close(handle)
+    return b"".join(parts)
+
+
+def read_json(path: str | Path) -> Any:
     """Read a JSON file, or return None where there is none."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        # Three times as fast as the json module, where there are thousands of records.
+        return from_json(read_bytes(path))
     except FileNotFoundError:
         return None
     except ValueError as error:
@@ -77,7 +96,15 @@ def read_json(path: Path) -> Any:
 
 def write_csv(path: Path, table: pd.DataFrame) -> None:
     """Write a table by write-then-rename."""
-    write_text(path, table.to_csv(index=False))
+    with written_whole(path) as partial:
+        try:
+            lines = pa.Table.from_pandas(table, preserve_index=False)
+        except pa.ArrowException:
+            # A column of several kinds, such as a strategy may report.
+            table.to_csv(partial, index=False)
+            return
+        # Ten times as fast as pandas.
+        pyarrow.csv.write_csv(lines, partial)
 
 
 def write_parquet(path: Path, table: pd.DataFrame) -> None:
@@ -108,7 +135,34 @@ def claimed(folder: Path) -> Iterator[bool]:
         yield True
 
 
-def read_runs(suite_folder: Path) -> list[dict[str, Any]]:
-    """Read the record of every cell of a suite, with its folder's name, in order of the names."""
-    paths = sorted(suite_folder.glob("*/run.json"))
-    return [read_json(path) | {"folder": path.parent.name} for path in paths]
+def read_runs(
+    suite_folder: Path, keep: Callable[[dict[str, Any]], Any] = lambda record: record
+) -> list[Any]:
+    """Read the record of every cell of a suite, with its folder's name, in order of the names.
+
+    `keep` says what to keep of each: ten thousand whole ones are a lot.
+    """
+    if not suite_folder.is_dir():
+        return []
+    with os.scandir(suite_folder) as entries:
+        names = sorted(entry.name for entry in entries if entry.is_dir())
+    records = []
+    with uncollected():
+        for name in names:
+            record = read_json(f"{suite_folder}/{name}/run.json")
+            if record is not None:
+                record["folder"] = name
+                records.append(keep(record))
+    return records
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep the collector from walking all that is read inside, again and again, for garbage."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

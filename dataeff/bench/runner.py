@@ -11,23 +11,23 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pandas as pd
 import torch
 
-from dataeff.bench.conditions import conditions, conditions_id
+from dataeff.bench.conditions import conditions_id
 from dataeff.bench.results import (
+    DONE,
     cell_folder,
     claimed,
-    is_done,
     read_json,
     write_csv,
     write_json,
@@ -37,8 +37,8 @@ from dataeff.bench.results import (
 from dataeff.bench.suite import Suite
 from dataeff.data import load_dataset
 from dataeff.models import build_model
-from dataeff.plugins import Installed, Strategy, compose, load_plugins
-from dataeff.training.cell import OnEpoch, pick_device, train_cell
+from dataeff.plugins import Installed, Strategy, load_plugins
+from dataeff.training.cell import OnEpoch, train_cell
 from dataeff.training.task import Task
 
 # Slow to import: where this process needed one, the fork server imports it once for all cells.
@@ -75,6 +75,8 @@ class Cell:
     parameters: dict[str, dict[str, Any]] = field(repr=False)
     sources: dict[str, str] = field(repr=False)
     conditions: dict[str, Any] = field(repr=False)
+    provenance: dict[str, Any] = field(default_factory=dict, repr=False)
+    """Commit and versions of plugins: worth knowing, but no other cell."""
 
     @property
     def title(self) -> str:
@@ -89,22 +91,6 @@ class Cell:
         key = [self.task_name, self.task.id, self.data, what, self.seed, stamp]
         identity = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:8]
         return cell_folder(self.root, self.task_name, self.strategy, self.seed, identity)
-
-
-def suite_cells(suite: Suite, settings: Settings, installed: Installed) -> list[Cell]:
-    """List the cells, seed by seed, so that drift of the machine hits all strategies alike."""
-    stamp = conditions(pick_device(settings.device))
-    root = settings.results / suite.name
-    # Once per strategy, not per cell: a source hash reads and parses files.
-    known = {text: describe(compose(text, installed)) for text in suite.strategies}
-    cells = []
-    for task_name, task in suite.tasks.items():
-        data = check_task(task, settings, installed)
-        for seed in range(suite.seeds):
-            for strategy in suite.strategies:
-                what = (task_name, task, strategy, seed, data, *known[strategy])
-                cells.append(Cell(root, suite.name, *what, conditions=stamp))
-    return cells
 
 
 def describe(parts: list[Strategy]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
@@ -139,8 +125,24 @@ class Event:
 Watcher = Callable[[Event], None]
 
 
-def run_cells(cells: list[Cell], settings: Settings, watch: Watcher, fresh: bool = False) -> None:
-    """Run what is not finished yet; a cell that fails is recorded and the rest goes on."""
+class Cells(Protocol):
+    """Cells in order; more may join while they are run."""
+
+    def __iter__(self) -> Iterator[Cell]: ...
+
+    def __len__(self) -> int: ...
+
+
+def run_cells(
+    cells: Cells,
+    settings: Settings,
+    watch: Watcher,
+    again: Callable[[dict | None], bool] = lambda record: False,
+) -> None:
+    """Run what is not finished yet; a cell that fails is recorded and the rest goes on.
+
+    `again` says of a cell's record, None where there is none, whether to start the cell anew.
+    """
     for number, cell in enumerate(cells, 1):
 
         def tell(kind: str, share: float = 0.0, record: dict | None = None) -> None:
@@ -153,10 +155,11 @@ def run_cells(cells: list[Cell], settings: Settings, watch: Watcher, fresh: bool
             if not mine:
                 tell("elsewhere")
                 continue
-            if fresh:
+            record = read_json(cell.folder / "run.json")
+            if again(record):
                 empty(cell.folder)
-            if is_done(cell.folder):
-                tell("skipped", record=read_json(cell.folder / "run.json"))
+            elif record and record["status"] in DONE:
+                tell("skipped", record=record)
                 continue
             tell("started")
             (cell.folder / "run.json").unlink(missing_ok=True)
@@ -275,17 +278,18 @@ def write_record(cell: Cell, record: dict[str, Any]) -> None:
         "sources": cell.sources,
         "conditions_id": conditions_id(cell.conditions),
         "conditions": cell.conditions,
+        "provenance": cell.provenance,
         "ended": datetime.now(UTC).isoformat(timespec="microseconds"),
     }
     write_json(cell.folder / "run.json", {**head, **record, **tail})
 
 
-def write_suite(suite: Suite, cells: list[Cell], settings: Settings, command: str) -> None:
+def write_suite(suite: Suite, data: dict[str, str], settings: Settings, command: str) -> None:
     """Leave what was asked for beside the results, for the leaderboard to read."""
     folder = settings.results / suite.name
     content = suite.model_dump(mode="json")
     content["task_ids"] = {name: task.id for name, task in suite.tasks.items()}
-    content["data"] = {cell.task_name: cell.data for cell in cells}
+    content["data"] = data
     content["reference"] = suite.reference
     write_json(folder / "suite.json", {**content, "command": command})
 

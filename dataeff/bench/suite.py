@@ -39,6 +39,9 @@ class Suite(BaseModel):
     strategies: list[str] = Field(min_length=1)
     tasks: dict[str, Task] = Field(min_length=1)
     published: list[Published] = []
+    controls: bool | list[str] = Field(
+        True, description="add controls of each method's measured cost; a list names which"
+    )
 
     @property
     def reference(self) -> str:

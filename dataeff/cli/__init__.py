@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dataeff.cli import analyzing, listing, plugins, running
+from dataeff.cli import analyzing, comparing, listing, plugins, reading, running
 from dataeff.cli.shared import Commands
 
 
@@ -16,8 +16,10 @@ def main() -> None:
 
 for _command in (
     running.run,
-    running.leaderboard,
-    running.report,
+    reading.leaderboard,
+    reading.report,
+    reading.plot,
+    comparing.compare,
     analyzing.analyze,
     listing.strategies,
     listing.datasets,

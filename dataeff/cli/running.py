@@ -1,26 +1,23 @@
-"""The commands that run suites and read their results."""
+"""The command that runs suites."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-import webbrowser
-from pathlib import Path
+from typing import Any
 
 import click
 
 from dataeff.cli.adhoc import adhoc_options, choose_suite
+from dataeff.cli.reading import show
 from dataeff.cli.shared import (
     console,
     data_root_option,
     device_option,
-    json_option,
     results_option,
     with_plugins,
 )
-from dataeff.errors import DataeffError, did_you_mean
-
-# Running ---------------------------------------------------------------------------------------
+from dataeff.errors import DataeffError
 
 
 @click.command()
@@ -35,6 +32,11 @@ from dataeff.errors import DataeffError, did_you_mean
 @click.option(
     "--seeds", type=click.IntRange(1), help="Number of seeds (default: the suite's, or 3)."
 )
+@click.option(
+    "--controls/--no-controls",
+    default=None,
+    help="Add controls of each method's measured cost (default: as the suite says, which is yes).",
+)
 @adhoc_options
 @device_option
 @click.option(
@@ -42,6 +44,11 @@ from dataeff.errors import DataeffError, did_you_mean
     default=False,
     help="Run finished cells again (default: skip them, go on with stopped ones).",
 )
+@click.option(
+    "--rerun-flagged", is_flag=True, help="Run those finished cells again whose times are doubtful."
+)
+@click.option("--dry-run", is_flag=True, help="Say what it would cost, by a few measured steps.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask, however long it takes.")
 @click.option("--in-process", is_flag=True, help="Run cells in this process, for debugging.")
 @click.option(
     "--timeout",
@@ -57,12 +64,16 @@ def run(
     suite,
     strategies,
     seeds,
+    controls,
     installed,
     plugin_dirs,
     results,
     data_root,
     device,
     fresh,
+    rerun_flagged,
+    dry_run,
+    yes,
     in_process,
     timeout,
     **adhoc,
@@ -71,85 +82,68 @@ def run(
 
     \b
     dataeff run quickstart
+    dataeff run quickstart --dry-run
     dataeff run --dataset digits --model resnet8 --epochs 10 -s baseline -s amp
     """
     from dataeff.bench import runner
     from dataeff.bench.progress import Watch
+    from dataeff.bench.schedule import Schedule
 
+    if fresh and rerun_flagged:
+        raise DataeffError("--fresh runs all cells again; leave it out, or --rerun-flagged.")
     chosen = choose_suite(suite, list(strategies), seeds, installed, adhoc)
+    if controls is not None:
+        # A suite that names its controls keeps to these.
+        chosen.controls = controls and (chosen.controls or True)
     settings = runner.Settings(results, device, data_root, plugin_dirs, in_process, timeout)
-    cells = runner.suite_cells(chosen, settings, installed)
-    runner.write_suite(chosen, cells, settings, command=shlex.join(["dataeff", *sys.argv[1:]]))
+    schedule = Schedule(chosen, settings, installed)
+    if dry_run:
+        _preview(schedule, settings, installed, fresh)
+        return
+    if not yes:
+        _ask(schedule, settings, installed, fresh)
+    command = shlex.join(["dataeff", *sys.argv[1:]])
+    runner.write_suite(chosen, schedule.data, settings, command)
     with Watch(console) as watch:
-        runner.run_cells(cells, settings, watch, fresh=fresh)
-    _show(results / chosen.name)
-    failed = runner.failures(cells)
+        runner.run_cells(schedule, settings, watch, _again(fresh, rerun_flagged))
+    show(results / chosen.name, with_page=True)
+    failed = runner.failures(schedule.cells)
     for line in failed:
         click.echo(f"Failed: {line}", err=True)
     if failed:
         raise click.exceptions.Exit(1)
 
 
-# Reading ---------------------------------------------------------------------------------------
+def _again(fresh: bool, flagged: bool) -> Any:
+    """Return what says of a cell's record, or of None, whether to start the cell anew."""
+
+    def doubtful(record: dict | None) -> bool:
+        return bool(record and (record.get("machine") or {}).get("flags"))
+
+    return doubtful if flagged else lambda record: fresh
 
 
-@click.command()
-@click.argument("suite")
-@click.option(
-    "--csv", "csv_file", type=click.Path(path_type=Path), help="Also write the table here."
-)
-@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
-@json_option
-@results_option
-def leaderboard(suite, csv_file, as_markdown, as_json, results):
-    """Print the table of SUITE and write leaderboard.csv, runs.csv and report.html."""
-    _show(_folder(results, suite), csv_file, as_markdown, as_json)
+def _preview(schedule: Any, settings: Any, installed: Any, fresh: bool) -> None:
+    from dataeff.bench import preview
+    from dataeff.report.terminal import aligned
+
+    with console.status("Measuring a few steps of each strategy"):
+        costs = preview.preview(schedule.cells, settings, installed, fresh=fresh)
+    click.echo("\n".join(aligned(*preview.table(costs))))
+    click.echo(f"\n{preview.sentence(costs)} {preview.REMARK}")
+    if names := schedule.control_names:
+        click.echo(
+            f"Controls come on top ({' and '.join(names)}, once for each cost that is measured), "
+            "each at the cost of its method; --no-controls leaves them out."
+        )
 
 
-def _folder(results: Path, suite: str) -> Path:
-    """Return the folder of a suite's results; the suite's file may be given as well."""
-    name = Path(suite).name.removesuffix(".toml")
-    if not (results / name / "suite.json").exists():
-        known = sorted(path.parent.name for path in results.glob("*/suite.json"))
-        hint = did_you_mean(name, known) or f" Type: dataeff run {suite}"
-        raise DataeffError(f"There are no results of {name} in {results}.{hint}")
-    return results / name
+def _ask(schedule: Any, settings: Any, installed: Any, fresh: bool) -> None:
+    """Ask before a long run, where somebody is there to answer."""
+    from dataeff.bench import preview
 
-
-def _show(
-    folder: Path, csv_file: Path | None = None, as_markdown: bool = False, as_json: bool = False
-) -> None:
-    from dataeff.report import leaderboard as board
-    from dataeff.report import page, terminal
-
-    table = board.write_tables(folder)
-    page.write_report(folder, table)
-    if csv_file:
-        board.write_csv(csv_file, table)
-    if as_json:
-        click.echo(table.to_json(orient="records", indent=1))
-    elif as_markdown:
-        click.echo(terminal.markdown(table))
-    elif console.is_terminal:
-        for part in terminal.rich_tables(table, console.width):
-            console.print(part)
-    else:
-        click.echo(terminal.plain_text(table))
-    if not (as_json or as_markdown):
-        click.echo(f"\nWritten: {folder}/leaderboard.csv, runs.csv, report.html")
-
-
-@click.command()
-@click.argument("suite")
-@click.option("--open", "open_it", is_flag=True, help="Open it in the browser.")
-@results_option
-def report(suite, open_it, results):
-    """Write the page of SUITE: report.html, one file that works offline."""
-    from dataeff.report import leaderboard as board
-    from dataeff.report import page
-
-    folder = _folder(results, suite)
-    path = page.write_report(folder, board.write_tables(folder))
-    click.echo(f"Written: {path}")
-    if open_it:
-        webbrowser.open(path.resolve().as_uri())
+    if not (console.is_terminal and sys.stdin.isatty()):
+        return
+    costs = preview.quick(schedule.cells, settings, installed, fresh=fresh)
+    if preview.asks(costs.seconds):
+        click.confirm(f"{preview.sentence(costs)} Go on?", abort=True, err=True)

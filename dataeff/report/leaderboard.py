@@ -2,173 +2,223 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
-from dataeff.bench.results import read_json, read_runs, write_csv
-from dataeff.errors import DataeffError
-from dataeff.report.controls import against_controls, paired_interval
+from dataeff.report.controls import against_controls, rivals
+from dataeff.report.curves import accuracy_at, first_reached
+from dataeff.report.sentences import claim_words, verdict
+from dataeff.report.verdicts import Array, Paired, claim, paired, ranks, seeds_to_decide
 
 MEBI = 2**20
+# Means over seeds, by the column of runs.csv that they are taken from.
+_MEANS = {
+    "accuracy": "test_top1",
+    "macro_f1": "test_macro_f1",
+    "peak_memory_mib": "peak_memory",
+} | {
+    name: name
+    for name in (
+        *("worst_class", "prepare_seconds", "train_seconds", "rows_trained"),
+        *("never_trained", "class_balance", "energy_joules"),
+    )
+}
+COLUMNS = [
+    *("task", "strategy", "rank", "claim", "verdict", "n", "accuracy", "accuracy_std"),
+    *("difference", "difference_low", "difference_high", "equivalence_p"),
+    *("macro_f1", "worst_class"),
+    *("prepare_seconds", "train_seconds", "speedup", "speedup_low", "speedup_high", "oracle"),
+    *("ideal_speedup", "realised", "target", "target_seconds", "target_reached"),
+    *("reference_at_same_time", "pareto", "rows_trained", "never_trained", "class_balance"),
+    *("energy_joules", "peak_memory_mib", "ranked", "control", "against_controls", "contended"),
+    *("trouble", "note", "conditions"),
+    *("published_accuracy", "published_speedup", "published_source"),
+]
+"""The columns of leaderboard.csv, in order."""
 
 
-def read_suite(folder: Path) -> dict[str, Any]:
-    """Read what a results folder was asked for."""
-    suite = read_json(folder / "suite.json")
-    if suite is None:
-        raise DataeffError(f"There are no results in {folder}; type: dataeff run {folder.name}")
-    return suite
-
-
-def current_runs(folder: Path) -> list[dict[str, Any]]:
-    """Return the records of the suite as it stands now; what an earlier version left is left out.
-
-    Earlier are another task or other data under the name, other defaults or another source of a
-    strategy.
-    """
-    suite = read_suite(folder)
-    tasks, data = list(suite["task_ids"].items()), suite.get("data", {})
-    runs = [run for run in read_runs(folder) if (run["task_name"], run["task_id"]) in tasks]
-    runs = [run for run in runs if run.get("data") == data.get(run["task_name"])]
-    runs.sort(key=lambda run: run.get("ended") or "")
-    newest = {_label(run): _version(run) for run in runs}
-    runs = [run for run in runs if _version(run) == newest[_label(run)]]
-    # One line per seed, the newest, also where folders were copied together.
-    runs = list({(*_label(run), run["seed"]): run for run in runs}.values())
-    places = {name: place for place, (name, _) in enumerate(tasks)}
-    return sorted(runs, key=lambda run: (places[run["task_name"]], run["folder"]))
-
-
-def _version(run: dict[str, Any]) -> tuple[Any, Any]:
-    return run.get("parameters"), run.get("sources")
-
-
-def _label(run: dict[str, Any]) -> tuple[str, str, str]:
-    return run["task_name"], run["conditions_id"], run["strategy"]
-
-
-def runs_table(folder: Path) -> pd.DataFrame:
-    """Return one line per cell of the suite as it stands now."""
-    return pd.DataFrame([_line(run) for run in current_runs(folder)])
-
-
-def _line(run: dict[str, Any]) -> dict[str, Any]:
-    head = ("suite", "task_name", "strategy", "seed", "status", "error", "conditions_id", "task_id")
-    tail = ("steps", "epochs", "train_loss", "flops", "peak_memory", "ranked", "control", "ended")
-    clocks = run.get("clocks", {})
-    measured = {
-        **run.get("metrics", {}),
-        **{f"{name}_seconds": value for name, value in clocks.items()},
-        **{f"{name}_process_seconds": v for name, v in run.get("process_clocks", {}).items()},
-        **{f"{name}_phase_seconds": value for name, value in run.get("phases", {}).items()},
-        **{f"rows_{name}": value for name, value in run.get("rows", {}).items()},
-    }
-    line = {name: run.get(name) for name in head} | measured
-    line |= {name: run.get(name) for name in (*tail, "folder")}
-    clocked = sum(clocks.get(c, 0.0) for c in ("prepare", "train"))
-    off_clock = sum(seconds for name, seconds in clocks.items() if name.startswith("off_"))
-    line["clocked_seconds"], line["total_seconds"] = clocked or None, clocked + off_clock or None
-    # What a strategy reports never takes the place of what was measured.
-    extra = run.get("columns", {})
-    return line | {name: value for name, value in extra.items() if name not in line}
-
-
-def leaderboard(folder: Path) -> pd.DataFrame:
+def leaderboard(
+    runs: pd.DataFrame,
+    curves: pd.DataFrame,
+    suite: dict[str, Any],
+    margin: float,
+    target: float | None = None,
+) -> pd.DataFrame:
     """Return one line per task, conditions and strategy; compare within the first two only."""
-    return _leaderboard(folder, runs_table(folder))
+    looks = curves.dropna(subset=["test_top1"])
+    by_table = dict(iter(looks.groupby(["task", "conditions"])))
+    tables = []
+    for key, group in runs.groupby(["task_name", "conditions_id"], sort=False):
+        table = _table(group, by_table.get(key, looks[:0]), suite["reference"], margin, target)
+        tables.append(table.assign(task=key[0], conditions=key[1]))
+    return _with_published(pd.concat(tables, ignore_index=True), suite["published"])[COLUMNS]
 
 
-def _leaderboard(folder: Path, runs: pd.DataFrame) -> pd.DataFrame:
-    suite = read_suite(folder)
-    if runs.empty:
-        raise DataeffError(
-            f"{folder} holds no runs of this suite yet; type: dataeff run {folder.name}"
-        )
-    lines = []
-    for (task, conditions), group in runs.groupby(["task_name", "conditions_id"], sort=False):
-        finished = group[group.status == "finished"]
-        reference = finished[finished.strategy == suite["reference"]].set_index("seed")
-        part = [
-            {"task": task, "strategy": strategy}
-            | _summary(rows, reference, finished[finished.strategy == strategy].set_index("seed"))
-            | {"conditions": conditions}
-            | _published(suite, task, strategy)
-            for strategy, rows in group.groupby("strategy", sort=False)
-        ]
-        for line in part:
-            line["against_controls"] = against_controls(line, part, finished, suite["reference"])
-        lines += sorted(part, key=lambda line: _place(line, suite["reference"]))
-    return pd.DataFrame(lines)
+class _Grid:
+    """The finished cells of one table as strategies x seeds, NaN where there is no such cell."""
+
+    def __init__(self, group: pd.DataFrame) -> None:
+        self.names = list(dict.fromkeys(group["strategy"]))
+        self.rows = {name: i for i, name in enumerate(self.names)}
+        self.cells = group[group["status"] == "finished"]
+        self.seeds = np.unique(self.cells["seed"].to_numpy())
+        self.shape = (len(self.names), len(self.seeds))
+        self.place = self.places(self.cells)
+
+    def places(self, lines: pd.DataFrame) -> tuple[NDArray, NDArray]:
+        row = pd.Index(self.names).get_indexer(lines["strategy"])
+        return row, np.searchsorted(self.seeds, lines["seed"].to_numpy())
+
+    def __call__(self, name: str) -> Array:
+        grid = np.full(self.shape, np.nan)
+        if name in self.cells:
+            grid[self.place] = self.cells[name].to_numpy(dtype=float)
+        return grid
 
 
-def _place(line: dict[str, Any], reference: str) -> tuple[bool, bool, float]:
-    """Return where a line belongs: the reference, then by speed-up, then what has no rank."""
-    speedup = np.nan_to_num(line["speedup"], nan=0.0)
-    return line["strategy"] != reference, not line["ranked"], -speedup
+def _table(
+    group: pd.DataFrame, looks: pd.DataFrame, reference: str, margin: float, target: float | None
+) -> pd.DataFrame:
+    grid = _Grid(group)
+    base = grid.rows.get(reference)
+    accuracy, total, clocked, flops = map(
+        grid, ("test_top1", "total_seconds", "clocked_seconds", "flops")
+    )
+    table = pd.DataFrame({"strategy": grid.names, "n": (~np.isnan(accuracy)).sum(1)})
+    for column, name in _MEANS.items():
+        table[column] = _mean(grid(name))
+    table["peak_memory_mib"] /= MEBI
+    table["accuracy_std"] = paired(accuracy).sd
+    table["ranked"] = ranked = _all_true(grid("ranked"))
+    table["control"] = control = _all_true(grid("control"))
+
+    judged = np.array([name != reference for name in grid.names])
+    points = paired(accuracy - _line_of(accuracy, base), _resolution(grid))
+    speed = paired(np.log(_line_of(total, base) / total))
+    # What was left off the clock is no part of the counted work either.
+    free = np.exp(paired(np.log(_line_of(clocked, base) / clocked)).mean)
+    ideal = np.exp(paired(np.log(_line_of(flops, base) / flops)).mean)
+    methods = judged & ~control
+    pairs = rivals(free, methods, control)
+    against = paired(accuracy[pairs[:, 0]] - accuracy[pairs[:, 1]], _resolution(grid))
+    claims = claim(_only(points, judged), _only(speed, judged), against, margin)
+
+    table["difference"] = points.mean
+    table["difference_low"], table["difference_high"] = points.low, points.high
+    table["equivalence_p"] = np.where(judged, points.p_equivalent(margin), np.nan)
+    table["speedup"] = np.exp(speed.mean)
+    table["speedup_low"], table["speedup_high"] = np.exp(speed.low), np.exp(speed.high)
+    table["oracle"] = np.where(ranked, np.nan, free)
+    table["ideal_speedup"], table["realised"] = ideal, free / ideal
+    shared = np.minimum(points.n, speed.n)
+    said = claim_words(claims, shared > 1)
+    table["claim"] = np.where(judged & (table["n"] > 0), said, "")
+    needed = seeds_to_decide(points, speed, claims, margin)
+    table["verdict"] = [
+        verdict(row, shared[i], needed[i]) if row["claim"] else ""
+        for i, row in enumerate(table.to_dict("records"))
+    ]
+    # Those shown to be no worse come first, then those undecided, then those shown to be worse.
+    fine = claims.no_worse | claims.better | ~judged
+    tier = np.where(fine, 0, np.where(claims.worse, 2, 1))
+    table["rank"] = ranks(tier, *(np.where(ranked, end, np.nan) for end in (speed.low, speed.high)))
+    table["pareto"] = pareto(table["speedup"].where(ranked), table["accuracy"])
+    table["against_controls"] = against_controls(
+        pairs, against, claims.rivals, grid.names, free, methods, control, ranked
+    )
+    aim = np.nan if base is None else table["accuracy"][base] - margin
+    _add_curves(table, looks, grid, base, total, aim if target is None else target)
+    _add_trouble(table, group, points)
+    return table.iloc[np.lexsort([-table["speedup"].fillna(0), ~ranked, judged])]
 
 
-def _summary(rows: pd.DataFrame, reference: pd.DataFrame, ours: pd.DataFrame) -> dict[str, Any]:
-    both = reference.index.intersection(ours.index)
-    base, mine = reference.loc[both], ours.loc[both]
-    difference, low, high = paired_interval(mine.get("test_top1"), base.get("test_top1"))
-    speedup = _ratio(base, mine, "total_seconds")
-    clocked, ideal = _ratio(base, mine, "clocked_seconds"), _ratio(base, mine, "flops")
-    mean = ours.mean(numeric_only=True)
-    failed = rows.status.value_counts().drop("finished", errors="ignore")
-    trouble = [f"{count} {status}" for status, count in failed.items()]
-    if len(both) < len(ours):
-        trouble.append(f"{len(both)} of {len(ours)} seeds paired")
-    return {
-        "n": len(ours),
-        "accuracy": mean.get("test_top1", np.nan),
-        "accuracy_std": ours["test_top1"].std() if len(ours) > 1 else np.nan,
-        "difference": difference,
-        "difference_low": low,
-        "difference_high": high,
-        "macro_f1": mean.get("test_macro_f1", np.nan),
-        "prepare_seconds": mean.get("prepare_seconds", np.nan),
-        "train_seconds": mean.get("train_seconds", np.nan),
-        "speedup": speedup,
-        "oracle": np.nan if ours.ranked.all() else clocked,
-        "ideal_speedup": ideal,
-        # What was left off the clock is no part of the counted work either.
-        "realised": clocked / ideal,
-        "rows_trained": mean.get("rows_trained", np.nan),
-        "peak_memory_mib": mean.get("peak_memory", np.nan) / MEBI,
-        "ranked": bool(ours.ranked.all()) if len(ours) else False,
-        "control": bool(len(ours) and ours.control.eq(True).all()),
-        "trouble": ", ".join(trouble),
-        "note": ", ".join(_notes(ours)),
-    }
+def _line_of(grid: Array, row: int | None) -> Array:
+    return np.full(grid.shape[1], np.nan) if row is None else grid[row]
 
 
-def _notes(ours: pd.DataFrame) -> list[str]:
-    """Return what strategies have to say about their runs: their columns `..._note`."""
-    told = ours.filter(regex="_note$").stack().dropna().unique()
-    return [str(text) for text in told if text]
+def _mean(grid: Array) -> Array:
+    return paired(grid).mean
 
 
-def _ratio(base: pd.DataFrame, mine: pd.DataFrame, column: str) -> float:
-    """Return the geometric mean of reference / strategy over the seeds they share."""
-    if mine.empty:
-        return np.nan
-    return float(np.exp(np.log(base[column] / mine[column]).mean()))
+def _all_true(grid: Array) -> NDArray[np.bool_]:
+    """Say which rows have a cell, and are true in each."""
+    return (~np.isnan(grid)).any(1) & ~(grid == 0).any(1)
 
 
-def _published(suite: dict[str, Any], task: str, strategy: str) -> dict[str, Any]:
-    for line in suite["published"]:
-        if line["strategy"] == strategy and line["task"] in (None, task):
-            return {f"published_{key}": line[key] for key in ("accuracy", "speedup", "source")}
-    return {}
+def _only(compared: Paired, wanted: NDArray[np.bool_]) -> Paired:
+    """Leave the other rows out of the family of tests."""
+    return Paired(*(np.where(wanted, values, np.nan) for values in vars(compared).values()))
 
 
-def write_tables(folder: Path) -> pd.DataFrame:
-    """Write leaderboard.csv and runs.csv; return the leaderboard."""
-    runs = runs_table(folder)
-    table = _leaderboard(folder, runs)
-    write_csv(folder / "leaderboard.csv", table)
-    write_csv(folder / "runs.csv", runs)
+def _resolution(grid: _Grid) -> float:
+    """Return the smallest step of a difference in accuracy: one test image, in points."""
+    samples = grid("test_samples")
+    return 0.0 if np.isnan(samples).all() else 100 / float(np.nanmin(samples))
+
+
+def pareto(speedup: ArrayLike, accuracy: ArrayLike) -> NDArray[np.bool_]:
+    """Say which points no other one beats in both, or in one with the other equal."""
+    speedup, accuracy = np.asarray(speedup, dtype=float), np.asarray(accuracy, dtype=float)
+    front = np.zeros(len(speedup), dtype=bool)
+    known = np.flatnonzero(~np.isnan(speedup) & ~np.isnan(accuracy))
+    best, at = -np.inf, np.nan
+    for i in known[np.lexsort([-accuracy[known], -speedup[known]])]:
+        if accuracy[i] > best:
+            best, at = accuracy[i], speedup[i]
+        front[i] = accuracy[i] == best and speedup[i] == at
+    return front
+
+
+def _add_curves(
+    table: pd.DataFrame,
+    looks: pd.DataFrame,
+    grid: _Grid,
+    base: int | None,
+    total: Array,
+    target: float,
+) -> None:
+    """Add when the target was reached, and how far the reference was when each row was done."""
+    row, column = grid.places(looks)
+    looks = looks.assign(row=row, column=column)
+    reached = np.where(np.isnan(total), np.nan, first_reached(looks, target, grid.shape))
+    share = (~np.isnan(reached)).sum(1) / table["n"].where(table["n"] > 0)
+    table["target"] = target
+    table["target_reached"] = np.nan if np.isnan(target) else share
+    table["target_seconds"] = np.where(share == 1, _mean(reached), np.nan)
+    at = -1 if base is None else base
+    table["reference_at_same_time"] = _mean(accuracy_at(looks, at, total))
+
+
+def _add_trouble(table: pd.DataFrame, group: pd.DataFrame, points: Paired) -> None:
+    """Add what went wrong in the cells of each row, and what strategies have to say of them."""
+    trouble: dict[str, list[str]] = {}
+    unfinished = group[group["status"] != "finished"]
+    for (name, status), lines in unfinished.groupby(["strategy", "status"]):
+        trouble.setdefault(name, []).append(f"{len(lines)} {status}")
+    busy = group[(group["status"] == "finished") & (group["contended"] != "")]
+    contended = busy["strategy"].value_counts()
+    for name, count in contended.items():
+        trouble.setdefault(name, []).append(f"{count} contended")
+    for name, shared, n in zip(table["strategy"], points.n, table["n"], strict=True):
+        if shared < n:
+            trouble.setdefault(name, []).append(f"{shared:.0f} of {n} seeds paired")
+    table["trouble"] = [", ".join(trouble.get(name, ())) for name in table["strategy"]]
+    table["contended"] = table["strategy"].map(contended).fillna(0).astype(int)
+    told = group.set_index("strategy").filter(regex="_note$").stack().dropna()
+    told = told[told != ""].groupby(level=0).unique() if len(told) else {}
+    table["note"] = [", ".join(map(str, told.get(name, ()))) for name in table["strategy"]]
+
+
+def _with_published(table: pd.DataFrame, published: list[dict[str, Any]]) -> pd.DataFrame:
+    """Add what papers say; of several lines on a strategy the first counts."""
+    for key, empty in (("accuracy", np.nan), ("speedup", np.nan), ("source", "")):
+        table[f"published_{key}"] = empty
+        for line in reversed(published):
+            said = table["strategy"] == line["strategy"]
+            if line["task"] is not None:
+                said &= table["task"] == line["task"]
+            table.loc[said, f"published_{key}"] = line[key] if line[key] is not None else empty
     return table

@@ -1,133 +1,299 @@
-"""The page: one self-contained HTML file with the tables, two figures and how to reproduce them."""
+"""The page: one self-contained HTML file with verdicts, tables, charts and how to repeat them."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib.resources
-import io
-import re
+import json
 from html import escape
 from pathlib import Path
 from string import Template
 from typing import Any
 
-import matplotlib as mpl
 import pandas as pd
-from matplotlib.figure import Figure
 
 from dataeff.bench.results import write_text
-from dataeff.report.leaderboard import current_runs, read_suite
-from dataeff.report.terminal import cells, groups, remarks
+from dataeff.report.board import Board
+from dataeff.report.cards import breakable, cards, mark
+from dataeff.report.charts import Figure, Looks, looks
+from dataeff.report.gallery import Chart, gallery, texts
+from dataeff.report.webtable import used_columns, web_table
 
-# Okabe and Ito's colours: told apart by colour-blind readers too. Markers tell the rest apart.
-_COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#666666")
-_MARKERS = "osD^vXP*"
+MOST_CHARTED = 12
+"""Methods that the charts show, the best by rank; more could not be told apart."""
+_MOST_CONTROLS = 6
 
 
-def write_report(folder: Path, table: pd.DataFrame) -> Path:
-    """Write report.html beside the tables; return its path."""
-    suite, runs = read_suite(folder), current_runs(folder)
-    curves = _curves(folder, runs)
-    sections = [_section(title, part, curves) for title, part in groups(table)]
-    page = importlib.resources.files("dataeff.report").joinpath("page.html")
-    text = Template(page.read_text(encoding="utf-8")).substitute(
-        title=escape(suite["title"] or suite["name"]),
-        sections="\n".join(sections),
-        conditions=_conditions(runs),
-        command=escape(suite["command"]),
-        reference=escape(suite["reference"]),
-    )
-    write_text(folder / "report.html", text)
+def write_report(folder: Path, board: Board) -> Path:
+    """Write report.html; return its path."""
+    write_text(folder / "report.html", page_text(board))
     return folder / "report.html"
 
 
-Curves = dict[tuple[str, str, str], pd.DataFrame]
-"""Mean lines of epochs.csv by task, conditions and strategy."""
+def page_text(board: Board) -> str:
+    """Return the page: the same text for the same board."""
+    # Slow to import, and only here needed.
+    from plotly.offline import get_plotlyjs
 
-
-def _curves(folder: Path, runs: list[dict[str, Any]]) -> Curves:
-    parts: dict[tuple[str, str, str], list[pd.DataFrame]] = {}
-    columns = ["epoch", "prepare_seconds", "train_seconds", "test_top1"]
-    for run in runs:
-        if run["status"] == "finished":
-            key = (run["task_name"], run["conditions_id"], run["strategy"])
-            lines = pd.read_csv(folder / run["folder"] / "epochs.csv", usecols=columns)
-            parts.setdefault(key, []).append(lines.dropna())
-    return {key: pd.concat(part).groupby("epoch").mean() for key, part in parts.items()}
-
-
-def _section(title: str, part: pd.DataFrame, curves: Curves) -> str:
-    header, lines = cells(part)
-    head = "".join(f"<th>{escape(name)}</th>" for name in header)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{_breakable(text)}</td>" for text in line) + "</tr>"
-        for line in lines
+    reference = board.suite["reference"]
+    groups = [
+        (key, part.sort_values("rank", kind="stable", na_position="last"))
+        for key, part in board.table.groupby(["task", "conditions"], sort=False)
+    ]
+    charted = [_charted(part, reference) for _, part in groups]
+    controls = set(board.table.loc[board.table["control"].astype(bool), "strategy"])
+    given = looks((name for names in charted for name in names), reference, controls)
+    figures: dict[str, Figure] = {}
+    sections = [
+        _section(board, number, key, part, {name: given[name] for name in names}, figures)
+        for number, ((key, part), names) in enumerate(zip(groups, charted, strict=True))
+    ]
+    script, plotly = _asset("page.js"), get_plotlyjs()
+    text = Template(_asset("page.html")).substitute(
+        title=escape(board.suite.get("title") or board.suite["name"]),
+        policy=_policy(script, plotly),
+        style=_asset("page.css"),
+        script=script,
+        plotly=plotly,
+        lead=_lead(board),
+        contents=_contents([key for key, _ in groups]),
+        notes=_notes(board.notes),
+        sections="\n".join(sections) or "<p>There is no finished run yet.</p>",
+        command=escape(board.suite["command"]),
+        conditions=_conditions(board.conditions),
+        reference=escape(reference),
+        meanings=_meanings(board.table),
+        figures=_script_json(figures),
     )
-    said = "".join(f"<p>{_breakable(remark)}</p>" for remark in remarks(part))
+    # Records may hold halves of characters, which no file can.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _asset(name: str) -> str:
+    return importlib.resources.files("dataeff.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _policy(*scripts: str) -> str:
+    """Return a policy by which nothing is fetched and no script runs but those of the page."""
+    hashes = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
+    allowed = " ".join(f"'sha256-{value}'" for value in hashes)
     return (
-        f"<section><h2>{escape(title)}</h2><div class=scroll><table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div>{said}{_figure(part, curves)}</section>"
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'"
     )
 
 
-def _breakable(text: str) -> str:
-    """Escape a text; a long strategy may break between its parts."""
-    return re.sub(r"([,+])(?=[a-z])", r"\1<wbr>", escape(text))
+def _script_json(value: Any) -> str:
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _figure(part: pd.DataFrame, curves: Curves) -> str:
-    """Draw accuracy against speed-up, and against the seconds of training, with one legend."""
+def _charted(part: pd.DataFrame, reference: str) -> list[str]:
+    """Return who is in the charts: the reference, the best by rank, the front, some controls."""
     part = part[part["n"] > 0]
-    if part.empty:
+    control, base = part["control"].astype(bool), part["strategy"] == reference
+    methods = part[~control & ~base]
+    front = methods.loc[methods["pareto"].astype(bool), "strategy"]
+    chosen = [*methods["strategy"][:MOST_CHARTED], *front[: MOST_CHARTED // 2]]
+    chosen += part.loc[control & ~base, "strategy"][:_MOST_CONTROLS].tolist()
+    return list(dict.fromkeys([*part.loc[base, "strategy"], *chosen]))
+
+
+def _seeds(board: Board) -> int:
+    seeds = board.suite.get("seeds") or 0
+    return seeds if isinstance(seeds, int) else len(seeds)
+
+
+def _lead(board: Board) -> str:
+    tasks, count, seeds = list(board.suite["tasks"]), len(board.suite["strategies"]), _seeds(board)
+    on = ", ".join(tasks) if len(tasks) <= 3 else f"{len(tasks)} tasks"
+    what = f"{_count(count, 'strategy', 'strategies')} on {on}, {_count(seeds, 'seed')} each"
+    loss = f"Up to {board.margin:g} points less accuracy count as no worse"
+    return breakable(f"{what}, compared with {board.suite['reference']}. {loss}.")
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _contents(keys: list[tuple[str, str]]) -> str:
+    if len(keys) < 2:
         return ""
-    longest = part["strategy"].str.len().max()
-    columns = max(1, int(140 // (longest + 8)))
-    figure = Figure(figsize=(11, 4.4 + 0.2 * -(-len(part) // columns)), layout="constrained")
-    points, lines = figure.subplots(1, 2)
-    points.set(xlabel="speed-up (times)", ylabel="test accuracy (%), ± 1 sd over seeds")
-    lines.set(xlabel="prepare + train seconds", ylabel="test accuracy (%), mean over seeds")
-    for number, row in enumerate(part.to_dict("records")):
-        colour = _COLOURS[number % len(_COLOURS)]
-        marker = _MARKERS[(number + number // len(_COLOURS)) % len(_MARKERS)]
-        style = {"color": colour, "marker": marker}
-        points.errorbar(
-            row["speedup"],
-            row["accuracy"],
-            yerr=row["accuracy_std"],
-            linestyle="",
-            capsize=3,
-            label=row["strategy"],
-            **style,
-        )
-        mean = curves[row["task"], row["conditions"], row["strategy"]]
-        seconds = mean["prepare_seconds"] + mean["train_seconds"]
-        style["markevery"] = max(1, len(mean) // 12)
-        lines.plot(seconds, mean["test_top1"], markersize=4, linewidth=1.2, **style)
-    points.axvline(1, color="#999999", linewidth=0.8, zorder=0)
-    for axes in (points, lines):
-        axes.grid(alpha=0.3)
-    # Not by figure.legend's own labels: it leaves out names that begin with an underscore.
-    legend = figure.legend(
-        points.containers, part["strategy"], loc="outside lower left", ncols=columns, fontsize=8
+    several = len({conditions for _, conditions in keys}) > 1
+    links = "".join(
+        f'<li><a href="#s{number}">{breakable(task)}'
+        f"{f' <small>{escape(conditions)}</small>' if several else ''}</a></li>"
+        for number, (task, conditions) in enumerate(keys)
     )
-    for text in legend.get_texts():
-        text.set_parse_math(False)
-    return _svg(figure)
+    return f'<nav aria-label="Tables"><ul>{links}</ul></nav>'
 
 
-def _svg(figure: Figure) -> str:
-    buffer = io.StringIO()
-    # Text as text keeps the file small; a fixed salt keeps it the same for the same numbers.
-    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dataeff"}):
-        figure.savefig(buffer, format="svg", metadata=nothing, transparent=False)
-    text = buffer.getvalue()
-    return f"<figure>{text[text.index('<svg') :]}</figure>"
+def _notes(notes: list[str]) -> str:
+    if not notes:
+        return ""
+    lines = "".join(f"<li>{breakable(note)}</li>" for note in notes)
+    return f'<aside class="notes"><h2>Please note</h2><ul>{lines}</ul></aside>'
 
 
-def _conditions(runs: list[dict[str, Any]]) -> str:
-    known = {run["conditions_id"]: run["conditions"] for run in runs}
+def _section(
+    board: Board,
+    number: int,
+    key: tuple[str, str],
+    part: pd.DataFrame,
+    given: Looks,
+    figures: dict[str, Figure],
+) -> str:
+    task, conditions = key
+    reference = board.suite["reference"]
+    told = board.suite["tasks"].get(task, {})
+    facts = [str(told[name]) for name in ("dataset", "model") if name in told]
+    facts += [f"{told[name]:g} {text}" for name, text in _FACTS if name in told]
+    drawn = gallery(board, key, part, given)
+    figures |= {f"f{number}-{chart.name}": chart.figure for chart in drawn}
+    body = [
+        f'<section id="s{number}" class="task"><h2>{breakable(task)}</h2>',
+        f'<p class="soft">{escape(", ".join(facts))} · '
+        f'<a href="#c-{_anchor(board, conditions)}">conditions {escape(conditions)}</a></p>',
+        _progress(board, part),
+        cards(part, given, reference, board.margin),
+        "<h3>All strategies</h3>",
+        web_table(part, given, reference, number),
+        _charts(number, drawn, part, given),
+        _papers(part),
+        "</section>",
+    ]
+    return "\n".join(piece for piece in body if piece)
+
+
+_DIFFERS = ' <span class="tag">differs</span>'
+_FACTS = (("epochs", "epochs"), ("batch_size", "rows a batch"))
+
+
+def _anchor(board: Board, conditions: str) -> int:
+    return list(board.conditions).index(conditions) if conditions in board.conditions else 0
+
+
+def _progress(board: Board, part: pd.DataFrame) -> str:
+    """Say what is missing: seeds, strategies, and why there is no verdict."""
+    said, present = [], set(part["strategy"])
+    wanted = _seeds(board) * len(part)
+    absent = [name for name in board.suite["strategies"] if name not in present]
+    if (done := int(part["n"].sum())) < wanted:
+        said.append(f"Not complete: {done} of {wanted} runs are finished; the figures will change.")
+    if absent:
+        names = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if absent[5:] else "")
+        said.append(f"No run yet: {names}.")
+    if not (part.loc[part["strategy"] == board.suite["reference"], "n"] > 0).any():
+        said.append("The reference has no finished run here: there is nothing to compare with.")
+    elif part["n"].max() == 1:
+        said.append("One seed tells nothing about chance: there are no verdicts and no intervals.")
+    lines = "".join(f"<p>{breakable(text)}</p>" for text in said)
+    return f'<div class="progress" role="status">{lines}</div>' if said else ""
+
+
+def _charts(number: int, charts: list[Chart], part: pd.DataFrame, given: Looks) -> str:
+    if not charts:
+        return "<p>There is nothing to draw yet.</p>"
+    keys = "".join(
+        f'<button type="button" aria-pressed="true" data-key="{look.key}">'
+        f"{mark(look, line=True)}<span>{breakable(name)}</span></button>"
+        for name, look in given.items()
+    )
+    left = int((part["n"] > 0).sum()) - len(given)
+    said = ""
+    if left > 0:
+        said = (
+            f'<p class="soft">The charts show the reference, the best by rank, the front and some '
+            f"controls; {left} more are in the table, and small dots in the first chart.</p>"
+        )
+    drawn = "".join(
+        f'<figure class="{"wide" if chart.wide else "half"}"><figcaption><h4>{chart.heading}</h4>'
+        f'<p class="soft">{escape(chart.caption)}</p></figcaption>'
+        f'<div class="plot" id="f{number}-{chart.name}" style="height:{chart.height}px" role="img" '
+        f'aria-label="{escape(chart.label)}"></div>{_numbers(chart)}</figure>'
+        for chart in charts
+    )
+    return (
+        f'<h3>Charts</h3>{said}<div class="charts" data-charts><div class="legend" role="group" '
+        f'aria-label="Strategies shown in the charts">{keys}</div>'
+        f'<div class="figures-grid">{drawn}</div></div>'
+    )
+
+
+def _numbers(chart: Chart) -> str:
+    """Return the numbers behind a chart that the table does not have, folded."""
+    if chart.table is None:
+        return ""
+    return f"<details><summary>The numbers</summary>{_plain_table(chart.table)}</details>"
+
+
+def _plain_table(table: pd.DataFrame) -> str:
+    # Columns of numbers are aligned at their ends, those of words at their beginnings.
+    kinds = [
+        "" if table[name].str.match(r"[-+–\d]").all() else ' class="text"' for name in table.columns
+    ]
+    head = "".join(
+        f'<th scope="col"{"" if place else " class=names"}{kind}>{escape(str(name))}</th>'
+        for place, (name, kind) in enumerate(zip(table.columns, kinds, strict=True))
+    )
+    body = "".join(
+        f'<tr><th scope="row">{breakable(first)}</th>'
+        + "".join(
+            f"<td{kind}>{breakable(text)}</td>" for text, kind in zip(rest, kinds[1:], strict=True)
+        )
+        + "</tr>"
+        for first, *rest in table.itertuples(index=False)
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="Numbers"><table><thead><tr>'
+        f"{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _papers(part: pd.DataFrame) -> str:
+    """Return the published figures beside the measured ones."""
+    told = part[part["published_accuracy"].notna() | part["published_speedup"].notna()]
+    if told.empty:
+        return ""
+    table = pd.DataFrame(
+        {
+            "strategy": told["strategy"],
+            "accuracy, paper": texts(told["published_accuracy"], ".2f", "%"),
+            "accuracy, ours": texts(told["accuracy"], ".2f", "%"),
+            "speed-up, paper": texts(told["published_speedup"], ".2f", "×"),
+            "speed-up, ours": texts(told["speedup"], ".2f", "×"),
+            "source": told["published_source"],
+        }
+    )
+    return (
+        "<h3>The papers beside us</h3>"
+        '<p class="soft">Papers used other machines, and mostly other tasks.</p>'
+        + _plain_table(table)
+    )
+
+
+def _conditions(conditions: dict[str, dict[str, Any]]) -> str:
+    """Return a list per conditions; where there are several, what differs comes first, marked."""
+    keys = list(dict.fromkeys(key for values in conditions.values() for key in values))
+    differs = {
+        key for key in keys if len({str(values.get(key)) for values in conditions.values()}) > 1
+    }
+    ordered = sorted(keys, key=lambda key: key not in differs)
     parts = []
-    for name, values in known.items():
-        lines = "".join(f"<dt>{escape(k)}</dt><dd>{escape(str(v))}</dd>" for k, v in values.items())
-        parts.append(f"<h3>{escape(name)}</h3><dl>{lines}</dl>")
-    return "".join(parts)
+    for number, (name, values) in enumerate(conditions.items()):
+        lines = "".join(
+            f"<dt>{escape(key)}{_DIFFERS if key in differs else ''}</dt>"
+            f"<dd>{breakable(values[key])}</dd>"
+            for key in ordered
+            if key in values
+        )
+        parts.append(f'<div id="c-{number}"><h3>{escape(name)}</h3><dl>{lines}</dl></div>')
+    return f'<div class="conditions">{"".join(parts)}</div>'
+
+
+def _meanings(table: pd.DataFrame) -> str:
+    return "".join(
+        f"<dt>{escape(column.title)}</dt><dd>{escape(column.meaning)}</dd>"
+        for column in used_columns(table)
+    )

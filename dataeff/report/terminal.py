@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from dataeff.report.board import Board
 
 Row = dict[str, Any]
 
@@ -24,8 +27,10 @@ def _accuracy(row: Row) -> str:
 
 def _difference(row: Row) -> str:
     if math.isnan(row["difference_low"]):
-        return _number(row["difference"], "+.2f")
-    return f"{row['difference']:+.2f} ({row['difference_low']:+.2f}..{row['difference_high']:+.2f})"
+        return _number(row["difference"], "+z.2f")
+    return (
+        f"{row['difference']:+z.2f} ({row['difference_low']:+z.2f}..{row['difference_high']:+z.2f})"
+    )
 
 
 def _speedup(row: Row) -> str:
@@ -33,31 +38,57 @@ def _speedup(row: Row) -> str:
     return _number(row["speedup"], ".2f", "x") + mark
 
 
+def _speedup_limits(row: Row) -> str:
+    if math.isnan(row["speedup_low"]):
+        return "-"
+    return f"{row['speedup_low']:.2f}-{row['speedup_high']:.2f}"
+
+
+def _target(row: Row) -> str:
+    if row["target_reached"] in (0, 1) or math.isnan(row["target_reached"]):
+        return _number(row["target_seconds"], ".2f")
+    return f"{row['target_reached']:.0%} did"
+
+
 COLUMNS: dict[str, Callable[[Row], str]] = {
     "strategy": lambda row: row["strategy"],
+    "rank": lambda row: _number(row["rank"], ".0f"),
+    "verdict": lambda row: row["claim"] or ("reference" if row["n"] else "-"),
     "n": lambda row: str(row["n"]),
     "accuracy %": _accuracy,
     "vs reference (95%)": _difference,
-    "F1 %": lambda row: _number(row["macro_f1"], ".2f"),
-    "prep s": lambda row: _number(row["prepare_seconds"], ".2f"),
-    "train s": lambda row: _number(row["train_seconds"], ".2f"),
     "speed-up": _speedup,
+    "(95%)": _speedup_limits,
     "ideal": lambda row: _number(row["ideal_speedup"], ".2f", "x"),
     "real/ideal": lambda row: _number(row["realised"], ".2f"),
+    "ref. by then %": lambda row: _number(row["reference_at_same_time"], ".2f"),
+    "to target s": _target,
+    "train s": lambda row: _number(row["train_seconds"], ".2f"),
+    "prep s": lambda row: _number(row["prepare_seconds"], ".2f"),
+    "worst class %": lambda row: _number(row["worst_class"], ".1f"),
+    "F1 %": lambda row: _number(row["macro_f1"], ".2f"),
+    "never trained": lambda row: _number(row["never_trained"], ".0%"),
+    "balance": lambda row: _number(row["class_balance"], ".2f"),
     "rows": lambda row: _number(row["rows_trained"], ",.0f"),
     "peak MiB": lambda row: _number(row["peak_memory_mib"], ".0f"),
 }
 
 # What a narrow terminal leaves out, the least telling first.
-_DISPENSABLE = ("peak MiB", "rows", "prep s", "F1 %", "train s", "real/ideal", "ideal")
+_DISPENSABLE = (
+    *("peak MiB", "rows", "balance", "F1 %", "prep s", "never trained", "worst class %"),
+    *("train s", "to target s", "ref. by then %", "real/ideal", "(95%)", "ideal", "n"),
+    *("rank", "verdict"),
+)
 
 
 def cells(group: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     """Return header and lines of one table, as text."""
     columns = dict(COLUMNS)
-    if "published_accuracy" in group and group["published_accuracy"].notna().any():
+    if group["energy_joules"].notna().any():
+        columns["energy J"] = lambda row: _number(row["energy_joules"], ",.0f")
+    if group["published_accuracy"].notna().any():
         columns["paper %"] = lambda row: _number(row["published_accuracy"], ".2f")
-    if "published_speedup" in group and group["published_speedup"].notna().any():
+    if group["published_speedup"].notna().any():
         columns["paper speed-up"] = lambda row: _number(row["published_speedup"], ".2f", "x")
     if group["oracle"].notna().any():
         columns["oracle"] = lambda row: _number(row["oracle"], ".2f", "x")
@@ -68,15 +99,20 @@ def cells(group: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
 
 
 def remarks(group: pd.DataFrame) -> list[str]:
-    """Return what is to be said under a table: verdicts against controls, strategies' notes."""
+    """Return what is to be said under a table: verdicts on methods, and strategies' notes."""
     said = []
     for row in group.to_dict("records"):
+        if row["verdict"] and not row["control"]:
+            said.append(f"{row['strategy']}: {row['verdict']}")
         if row["against_controls"]:
             said.append(
                 f"{row['strategy']} against controls of its cost: {row['against_controls']}"
             )
         if row["note"]:
             said.append(f"{row['strategy']}: {row['note']}")
+    if len(judged := group[group["difference_low"].notna() & (group["claim"] != "")]):
+        count = "1 strategy" if len(judged) == 1 else f"{len(judged)} strategies"
+        said.append(f"Verdicts hold together (Holm, {count}); each interval holds for itself.")
     return said
 
 
@@ -86,13 +122,13 @@ def groups(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [(f"{task} (conditions {conditions})", part) for (task, conditions), part in parts]
 
 
-def rich_tables(table: pd.DataFrame, width: int) -> list[Table | Text]:
+def rich_tables(board: Board, width: int) -> list[Table | Text]:
     """Return one terminal table per task and conditions, and what is to be said under it.
 
     The narrower the terminal, the fewer columns.
     """
     tables = []
-    for title, part in groups(table):
+    for title, part in groups(board.table):
         header, lines = cells(part)
         dropped = []
         for name in _DISPENSABLE:
@@ -101,47 +137,51 @@ def rich_tables(table: pd.DataFrame, width: int) -> list[Table | Text]:
                 dropped.append(header.pop(place))
                 lines = [line[:place] + line[place + 1 :] for line in lines]
         caption = f"Too narrow for: {', '.join(dropped)} (see leaderboard.csv)" if dropped else None
-        shown = Table(
-            title=Text(title),
-            title_justify="left",
-            header_style="bold",
-            caption=caption,
-            caption_justify="left",
-        )
-        shown.add_column(header[0], overflow="fold", min_width=min(24, _widths(header, lines)[0]))
-        for name in header[1:]:
-            shown.add_column(name, justify="right", no_wrap=True)
-        for line in lines:
-            shown.add_row(*map(Text, line))
+        shown = rich_table(header, lines, title=Text(title), caption=caption)
         tables += [shown, *map(Text, remarks(part))]
-    return tables
+    return [*tables, *map(Text, board.notes)]
+
+
+def rich_table(header: list[str], lines: list[list[str]], **options: Any) -> Table:
+    """Return a terminal table of texts as they are; the first column folds, the others do not."""
+    shown = Table(title_justify="left", header_style="bold", caption_justify="left", **options)
+    shown.add_column(Text(header[0]), overflow="fold", min_width=min(24, _widths(header, lines)[0]))
+    for name in header[1:]:
+        shown.add_column(Text(name), justify="right", no_wrap=True)
+    for line in lines:
+        shown.add_row(*map(Text, line))
+    return shown
 
 
 def _widths(header: list[str], lines: list[list[str]]) -> list[int]:
     return [max(map(len, column)) for column in zip(header, *lines, strict=True)]
 
 
-def plain_text(table: pd.DataFrame) -> str:
+def plain_text(board: Board) -> str:
     """Return aligned plain text, for pipes and files."""
-    blocks = []
-    for title, part in groups(table):
-        header, lines = cells(part)
-        widths = _widths(header, lines)
-        aligned = [
-            "  ".join(
-                text.ljust(width) if i == 0 else text.rjust(width)
-                for i, (text, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in [header, *lines]
-        ]
-        blocks.append("\n".join([title, *aligned, *remarks(part)]))
-    return "\n\n".join(blocks)
+    blocks = [
+        "\n".join([title, *aligned(*cells(part)), *remarks(part)])
+        for title, part in groups(board.table)
+    ]
+    return "\n\n".join([*blocks, *board.notes])
 
 
-def markdown(table: pd.DataFrame) -> str:
+def aligned(header: list[str], lines: list[list[str]]) -> list[str]:
+    """Return a table as plain text: the first column to the left, the others to the right."""
+    widths = _widths(header, lines)
+    return [
+        "  ".join(
+            text.ljust(width) if i == 0 else text.rjust(width)
+            for i, (text, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in [header, *lines]
+    ]
+
+
+def markdown(board: Board) -> str:
     """Return Markdown tables."""
     blocks = []
-    for title, part in groups(table):
+    for title, part in groups(board.table):
         header, lines = cells(part)
         rule = ["---", *["---:"] * (len(header) - 1)]
         lines = [[f"`{line[0]}`", *line[1:]] for line in lines]
@@ -149,4 +189,4 @@ def markdown(table: pd.DataFrame) -> str:
         text = ["| " + " | ".join(line) + " |" for line in safe]
         said = [line for remark in remarks(part) for line in ("", remark.replace("|", r"\|"))]
         blocks.append("\n".join([f"**{title}**", "", *text, *said]))
-    return "\n\n".join(blocks)
+    return "\n\n".join([*blocks, *board.notes])

@@ -13,12 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dataeff.data import Dataset, load_dataset
+from dataeff.data import Dataset, Split, load_dataset
+from dataeff.data.memory import MemorySplit
 from dataeff.errors import DataeffError, Diverged
 from dataeff.models import build_model
 from dataeff.plugins import Installed, Strategy, blaming, canonical, compose
 from dataeff.training.evaluate import evaluate
 from dataeff.training.loop import train
+from dataeff.training.machine import Guard, snapshot
 from dataeff.training.meter import peak_memory, reset_peak_memory
 from dataeff.training.rng import derive, forked
 from dataeff.training.run import Run
@@ -96,19 +98,26 @@ def train_on(
 ) -> Result:
     """Train on data that is already loaded."""
 
-    def look(run: Run, name: str) -> dict[str, float]:
+    def look(run: Run, name: str) -> dict[str, Any]:
         split = data.test if name == "test" else data.train
         samples = torch.arange(len(data.test)) if name == "test" else run.split(name)
         with run.meter.clock("evaluate"):
             return evaluate(run.model, split, samples, task.batch_size)
 
+    def look_at_test(run: Run) -> dict[str, Any]:
+        for line in run.history:
+            line.pop("test_classes", None)
+        return _named("test", look(run, "test"))
+
     def measure(run: Run) -> dict[str, float]:
         number = run.epoch + 1
         validation = look(run, "validation")
+        validation.pop("classes", None)
         line = _epoch_record(run) | _named("validation", validation)
         if number % task.test_every == 0 or number == run.epoch_count:
-            line |= _named("test", look(run, "test"))
+            line |= look_at_test(run)
         run.history.append(line)
+        run.guard.sample()
         on_epoch(number, run.epochs, line)
         if not math.isfinite(validation.get("loss", 0.0)):
             raise Diverged(
@@ -118,11 +127,12 @@ def train_on(
 
     if device.index is not None:
         torch.accelerator.set_device_index(device.index)
-    with forked(device), _deterministic(task.deterministic), blaming(strategies):
+    with forked(device), deterministic(task.deterministic), blaming(strategies):
         run = make_run(data, task, strategies, seed, installed, device, folder)
         run.warm_up()
         torch.manual_seed(derive(seed, "global"))
         reset_peak_memory(device)
+        run.guard = _guard(device, data.train, task)
         run.resume()
         status, error = "finished", ""
         try:
@@ -131,9 +141,10 @@ def train_on(
             status, error = "diverged", str(diverged)
         if run.history and not any(key.startswith("test_") for key in run.history[-1]):
             # It ended early, between two looks.
-            run.history[-1] |= _named("test", look(run, "test"))
+            run.history[-1] |= look_at_test(run)
         record = _record(run, status, error)
-    return Result(record, run.history, _samples(run), run)
+    epochs = [_without(line, "test_classes") for line in run.history]
+    return Result(record, epochs, sample_columns(run), run)
 
 
 def make_run(
@@ -165,6 +176,11 @@ def make_run(
     )
 
 
+def _guard(device: torch.device, split: Split, task: Task) -> Guard:
+    computing = torch.get_num_threads() if device.type == "cpu" else 1
+    return Guard(device, computing + task.workers, streams=not isinstance(split, MemorySplit))
+
+
 def _named(split: str, figures: Mapping[str, float]) -> dict[str, float]:
     return {f"{split}_{key}": value for key, value in figures.items()}
 
@@ -175,6 +191,8 @@ def _epoch_record(run: Run) -> dict[str, Any]:
         "progress": run.progress,
         "lr": run.optimizer.param_groups[0]["lr"],
         "train_loss": run.train_loss,
+        "kept": run.kept,
+        "mixed": run.mixed,
         "prepare_seconds": run.meter.wall["prepare"],
         "train_seconds": run.meter.wall["train"],
         "rows_trained": run.meter.rows["trained"],
@@ -203,11 +221,17 @@ def _record(run: Run, status: str, error: str) -> dict[str, Any]:
         "seed": run.seed,
         "epochs": run.epoch,
         "metrics": {
-            key: value for key, value in last.items() if key.startswith(("test_", "validation_"))
+            key: value
+            for key, value in _without(last, "test_classes").items()
+            if key.startswith(("test_", "validation_"))
         },
+        **_classes(run, *last.get("test_classes", ([], []))),
         "train_loss": run.train_loss,
         "clocks": dict(meter.wall),
         "process_clocks": dict(meter.process),
+        "energy": dict(meter.energy),
+        "machine": run.guard.record(meter.process["train"], meter.wall["train"])
+        | snapshot(run.device),
         "phases": dict(meter.seconds),
         "rows": dict(meter.rows),
         "steps": meter.steps,
@@ -219,12 +243,37 @@ def _record(run: Run, status: str, error: str) -> dict[str, Any]:
     }
 
 
+def _without(line: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in line.items() if key != name}
+
+
+def _classes(run: Run, samples: list[int], right: list[int]) -> dict[str, Any]:
+    """Return accuracy and use of each class, and how evenly training used them and the samples."""
+    times, labels = run.ledger.times_trained.cpu(), run.labels.cpu()
+    mine = run.trainable
+    count = torch.bincount(labels[mine], minlength=len(samples)).double()
+    trained = torch.bincount(labels[mine], weights=times[mine].double(), minlength=len(samples))
+    share = trained / count / run.task.epochs
+    known = share[count > 0]
+    accuracy = [
+        100 * hits / size if size else None for hits, size in zip(right, samples, strict=True)
+    ]
+    return {
+        "classes": {"test": samples, "accuracy": accuracy, "trained": share.tolist()},
+        "use": {
+            "never_trained": float((times[mine] == 0).double().mean()),
+            "class_balance": float(known.min() / known.max()) if trained.any() else None,
+        },
+    }
+
+
 def is_control(strategies: Sequence[Strategy]) -> bool:
     """Say whether a composition is made of yardsticks only."""
     return bool(strategies) and all(getattr(s.plugin, "control", False) for s in strategies)
 
 
-def _samples(run: Run) -> dict[str, Tensor]:
+def sample_columns(run: Run) -> dict[str, Tensor]:
+    """Return the columns of the per-sample table, on the CPU."""
     tables = {name: table.cpu() for name, table in run.ledger.tables().items()}
     return {
         "sample": torch.arange(len(run.labels)),
@@ -235,7 +284,8 @@ def _samples(run: Run) -> dict[str, Tensor]:
 
 
 @contextmanager
-def _deterministic(wanted: bool) -> Iterator[None]:
+def deterministic(wanted: bool) -> Iterator[None]:
+    """Have torch use deterministic algorithms inside, where that is wanted."""
     if not wanted:
         yield
         return

@@ -37,6 +37,7 @@ def save(run: Run, path: Path) -> None:
         "global": global_state(run.device),
         "counters": {name: getattr(run, name) for name in _COUNTERS},
         "history": run.history,
+        "guard": run.guard.state_dict() if run.guard else {},
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
@@ -59,6 +60,8 @@ def load(run: Run, path: Path) -> None:
     for name, value in state["counters"].items():
         setattr(run, name, value)
     run.history = state["history"]
+    if run.guard:
+        run.guard.load_state_dict(state.get("guard", {}))
 
 
 def strategy_state(plugin: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -10,8 +12,8 @@ from dataeff.training.network import cross_entropy, eval_mode
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, split: Split, indices: Tensor, batch_size: int) -> dict[str, float]:
-    """Return top-1, top-5, macro F1 and mean loss, read back once."""
+def evaluate(model: nn.Module, split: Split, indices: Tensor, batch_size: int) -> dict[str, Any]:
+    """Return top-1, top-5, macro F1, mean loss and the accuracy of each class."""
     if not len(indices):
         return {}
     chunks = indices.split(batch_size)
@@ -22,8 +24,11 @@ def evaluate(model: nn.Module, split: Split, indices: Tensor, batch_size: int) -
     return metrics(torch.cat(logits), split.labels[indices.to(split.labels.device)])
 
 
-def metrics(logits: Tensor, y: Tensor) -> dict[str, float]:
-    """Return the figures of merit of these logits, accuracies in percent."""
+def metrics(logits: Tensor, y: Tensor) -> dict[str, Any]:
+    """Return the figures of merit of these logits, accuracies in percent.
+
+    `classes` has the number of samples and of hits of every class.
+    """
     classes = logits.shape[1]
     ranked = logits.topk(min(5, classes), dim=1).indices
     hits = ranked == y[:, None]
@@ -35,7 +40,9 @@ def metrics(logits: Tensor, y: Tensor) -> dict[str, float]:
             cross_entropy(logits, y).mean(),
         ]
     )
-    return dict(zip(("top1", "top5", "macro_f1", "loss"), figures.tolist(), strict=True))
+    named = dict(zip(("top1", "top5", "macro_f1", "loss"), figures.tolist(), strict=True))
+    right = torch.bincount(y[hits[:, 0]], minlength=classes)
+    return {**named, "classes": [torch.bincount(y, minlength=classes).tolist(), right.tolist()]}
 
 
 def macro_f1(predicted: Tensor, y: Tensor, classes: int) -> Tensor:

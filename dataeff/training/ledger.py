@@ -19,6 +19,7 @@ class Ledger:
         self.times_trained = torch.zeros(n, dtype=torch.int32, device=device)
         self.epoch_losses: list[Tensor] = []
         self.any_mixed = False
+        self._before = self.times_trained.clone()
 
     def record(self, batch: Batch, logits: Tensor, losses: Tensor) -> None:
         """Write down the losses of a training forward, before the weights change."""
@@ -34,10 +35,17 @@ class Ledger:
         # Added up once, at the end: each operation on a few numbers costs as much as on many.
         self.epoch_losses.append(losses)
 
-    def close_epoch(self) -> float:
-        """Return the mean training loss of the epoch: the one read-back, once per epoch."""
+    def close_epoch(self) -> tuple[float, int, int]:
+        """Return the epoch's mean loss, how many samples it trained, and how many of these mixed.
+
+        The one read-back, once per epoch.
+        """
         losses, self.epoch_losses = self.epoch_losses, []
-        return float(torch.cat(losses).mean()) if losses else 0.0
+        trained = self.times_trained > self._before
+        self._before.copy_(self.times_trained)
+        loss = torch.cat(losses).mean() if losses else trained.new_zeros((), dtype=torch.float32)
+        counts = torch.stack([trained.sum(), (trained & self.last_mixed).sum()])
+        return float(loss), *counts.tolist()
 
     def tables(self) -> dict[str, Tensor]:
         """Return the per-sample columns by name."""
@@ -52,4 +60,5 @@ class Ledger:
         """Take the tables back."""
         for name, table in self.tables().items():
             table.copy_(state[name])
+        self._before.copy_(self.times_trained)
         self.any_mixed = state["any_mixed"]

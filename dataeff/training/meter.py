@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from dataeff.training.energy import energy_counter
 from dataeff.training.network import ghost
 
 # Forward 1, backward 2: what a row costs, in forward passes.
@@ -28,12 +29,16 @@ class Meter:
     Clocks nest exclusively: while an inner one runs, the outer one stands still. The device is
     synchronised at their borders only. Phases split the train clock: they are stamped on the
     device's own timeline and added up when that clock stops.
+
+    `energy` holds joules per clock where the device has a counter, and nothing where it has none,
+    where the counter failed, or where a part of the run went without.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.wall: Counter[str] = Counter()
         self.process: Counter[str] = Counter()
+        self.energy: Counter[str] = Counter()
         self.seconds: Counter[str] = Counter()
         self.rows: Counter[str] = Counter()
         self.work: Counter[str] = Counter()
@@ -44,7 +49,8 @@ class Meter:
             WeakKeyDictionary()
         )
         self._running: list[str] = []
-        self._since = (0.0, 0.0)
+        self._since = (0.0, 0.0, 0.0)
+        self._joules = energy_counter(device)
         self._phase = "other"
         self._spans: list[tuple[str, Any]] = []
 
@@ -69,23 +75,36 @@ class Meter:
             with self.clock("paused"):
                 yield
         finally:
-            del self.wall["paused"], self.process["paused"]
+            del self.wall["paused"], self.process["paused"], self.energy["paused"]
 
     def _charge(self) -> None:
         end = (self._phase, self._stamp())
         if self.device.type not in ("cpu", "meta"):
             # After the last stamp: an event can be read only once the device has passed it.
             torch.accelerator.synchronize(self.device)
-        now = (time.perf_counter(), time.process_time())
+        now = (time.perf_counter(), time.process_time(), self._read_energy())
         if self._running:
             self.wall[self._running[-1]] += now[0] - self._since[0]
             self.process[self._running[-1]] += now[1] - self._since[1]
+            if self._joules:
+                self.energy[self._running[-1]] += now[2] - self._since[2]
         if self._running[-1:] == ["train"]:
             for (name, start), (_, stop) in pairwise([*self._spans, end]):
                 on_host = isinstance(start, float)
                 self.seconds[name] += stop - start if on_host else start.elapsed_time(stop) / 1000
         self._spans = [end]
         self._since = now
+
+    def _read_energy(self) -> float:
+        try:
+            return self._joules() if self._joules else 0.0
+        except Exception:
+            self._forget_energy()
+            return 0.0
+
+    def _forget_energy(self) -> None:
+        """Give up on energy: what is known of a part says nothing about the whole."""
+        self.energy, self._joules = Counter(), None
 
     # Phases -----------------------------------------------------------------------------------
 
@@ -138,6 +157,10 @@ class Meter:
         """Take over the cost of a nested run, onto the prepare clock."""
         for mine, theirs in ((self.wall, child.wall), (self.process, child.process)):
             mine["prepare"] += theirs["prepare"] + theirs["train"]
+        if self._joules and child._joules:
+            self.energy["prepare"] += child.energy["prepare"] + child.energy["train"]
+        else:
+            self._forget_energy()
         for kind, rows in child.rows.items():
             self.rows[f"prepare_{kind}"] += rows
         self.flops += child.flops
@@ -149,13 +172,19 @@ class Meter:
     def state_dict(self) -> dict[str, Any]:
         """Return every figure measured so far."""
         counters = {name: dict(getattr(self, name)) for name in self._COUNTERS}
-        return {**counters, "flops": self.flops, "steps": self.steps}
+        energy = dict(self.energy) if self._joules else None
+        return {**counters, "energy": energy, "flops": self.flops, "steps": self.steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from earlier figures; what setting up has cost since is not counted twice."""
         for name in self._COUNTERS:
             setattr(self, name, Counter(state[name]))
         self.flops, self.steps = state["flops"], state["steps"]
+        energy = state.get("energy")
+        if self._joules and energy is not None:
+            self.energy = Counter(energy)
+        else:
+            self._forget_energy()
 
 
 def flops_per_row(model: torch.nn.Module, shape: list[int]) -> int:

@@ -20,6 +20,7 @@ from dataeff.training.batch import Batch
 from dataeff.training.defaults import DefaultLoop
 from dataeff.training.ledger import Ledger
 from dataeff.training.loop import train as train_run
+from dataeff.training.machine import Guard
 from dataeff.training.meter import Meter
 from dataeff.training.network import Network, cross_entropy, eval_mode, ghost
 from dataeff.training.optimizing import build_optimizer, schedule
@@ -63,6 +64,7 @@ class Run:
         self.optimizer = build_optimizer(task, self.model)
         self.ledger = Ledger(len(train), device)
         self.meter = Meter(device)
+        self.guard: Guard | None = None
 
         self.epochs = task.epochs if epochs is None else epochs
         self.epoch = 0
@@ -70,7 +72,7 @@ class Run:
         self.prepared = self.stopped = self.pending = False
         self.denominator: float | Tensor = 0
         self.unit: float | Tensor = 1
-        self.train_loss = math.nan
+        self.train_loss = self.kept = self.mixed = math.nan
         self.history: list[dict[str, float]] = []
         self.stream: Iterator[Tensor] = iter(())
 
@@ -263,8 +265,12 @@ class Run:
             group["lr"] = self.task.lr * factor
 
     def close_epoch(self) -> None:
-        """Read the epoch's mean loss, once, and end the run if it is not finite."""
-        self.train_loss = self.ledger.close_epoch()
+        """Read the epoch's mean loss and what it used, once; end the run if the loss is not finite.
+
+        `kept` is the share of the samples that it trained, `mixed` that of those in mixed rows.
+        """
+        self.train_loss, trained, mixed = self.ledger.close_epoch()
+        self.kept, self.mixed = trained / int(self.trainable.sum()), mixed / max(1, trained)
         self.close_work()
         if not math.isfinite(self.train_loss):
             raise Diverged(

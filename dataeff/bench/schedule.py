@@ -1,0 +1,133 @@
+"""The schedule: which cells a suite needs, in which order; controls join once costs are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from dataeff.bench.conditions import conditions, provenance
+from dataeff.bench.controls import control_kinds, matching_controls
+from dataeff.bench.results import read_json, read_runs
+from dataeff.bench.runner import Cell, Settings, check_task, describe
+from dataeff.bench.suite import Suite
+from dataeff.errors import DataeffError
+from dataeff.plugins import Installed, compose
+from dataeff.training.cell import is_control, pick_device
+
+
+class Schedule:
+    """The cells of a suite, seed by seed, so that drift of the machine hits all strategies alike.
+
+    Once a seed is through, the measured costs say which controls are missing: they are run for that
+    seed and those before it, and take part in the rest. `cells` are those known so far.
+    """
+
+    def __init__(self, suite: Suite, settings: Settings, installed: Installed) -> None:
+        self._suite, self._installed = suite, installed
+        self._root = settings.results / suite.name
+        self._stamp = {
+            "conditions": conditions(pick_device(settings.device)),
+            "provenance": provenance(installed),
+        }
+        self.data = {
+            name: check_task(task, settings, installed) for name, task in suite.tasks.items()
+        }
+        self._kinds = control_kinds(suite.controls, installed)
+        # Once per strategy, not per cell: a source hash reads and parses files.
+        self._parts = {text: compose(text, installed) for text in suite.strategies}
+        self._described = {text: describe(parts) for text, parts in self._parts.items()}
+        self._controls: dict[str, list[str]] = {name: [] for name in suite.tasks}
+        self.cells = [
+            self._cell(task, strategy, seed)
+            for task in suite.tasks
+            for seed in range(suite.seeds)
+            for strategy in suite.strategies
+        ]
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def __iter__(self) -> Iterator[Cell]:
+        """Yield the cells in order; the next is asked for when the one before has ended."""
+        for task in self._suite.tasks:
+            for seed in range(self._suite.seeds):
+                strategies = [*self._suite.strategies, *self._controls[task]]
+                yield from (self._cell(task, strategy, seed) for strategy in strategies)
+                new = self._new_controls(task)
+                for earlier in range(seed + 1):
+                    yield from (self._cell(task, strategy, earlier) for strategy in new)
+
+    def _cell(self, task: str, strategy: str, seed: int) -> Cell:
+        if strategy not in self._described:
+            self._described[strategy] = describe(compose(strategy, self._installed))
+        what = (self._suite.name, task, self._suite.tasks[task], strategy, seed, self.data[task])
+        return Cell(self._root, *what, *self._described[strategy], **self._stamp)
+
+    # Controls ---------------------------------------------------------------------------------
+
+    @property
+    def control_names(self) -> list[str]:
+        """Return the names of the controls that may join; none where no method is judged."""
+        return [kind.name for kind in self._kinds] if self._methods() else []
+
+    def _methods(self) -> list[str]:
+        return [
+            text
+            for text, parts in self._parts.items()
+            if text != self._suite.reference and not is_control(parts)
+        ]
+
+    def _new_controls(self, task: str) -> list[str]:
+        """Plan the controls that the costs measured so far ask for; return those that are new."""
+        planned = {*self._suite.strategies, *self._controls[task]}
+        methods = self._methods()
+        if not (self._kinds and methods):
+            return []
+        existing = self._costs(task, [*planned, *self._controls_on_disk(task)])
+        costs = self._costs(task, methods).values()
+        wanted = matching_controls(costs, existing, self._kinds, self._installed)
+        new = [label for label in wanted if label not in planned]
+        self._controls[task] += new
+        seeds = range(self._suite.seeds)
+        self.cells += [self._cell(task, label, seed) for seed in seeds for label in new]
+        return new
+
+    def _controls_on_disk(self, task: str) -> list[str]:
+        """List the controls that an earlier command has run, as they would be run now."""
+        found = {}
+        for record in read_runs(self._root):
+            if record.get("control") and record["task_name"] == task:
+                label = record["strategy"]
+                try:
+                    current = self._cell(task, label, record["seed"]).folder.name
+                except DataeffError:
+                    continue
+                found[label] = found.get(label) or current == record["folder"]
+        return [label for label, current in found.items() if current]
+
+    def _costs(self, task: str, strategies: Iterable[str]) -> dict[str, float]:
+        """Return each strategy's time as a share of the reference's, over the seeds of both."""
+        base = self._seconds(task, self._suite.reference)
+        costs = {}
+        for strategy in strategies:
+            mine = self._seconds(task, strategy)
+            both = [np.log(mine[seed] / base[seed]) for seed in mine if seed in base]
+            if both:
+                costs[strategy] = float(np.exp(np.mean(both)))
+        return costs
+
+    def _seconds(self, task: str, strategy: str) -> dict[int, float]:
+        """Return prepare + train of the finished cells, by seed.
+
+        Those measured on a busy machine count only where there are no others.
+        """
+        sure, doubtful = {}, {}
+        for seed in range(self._suite.seeds):
+            record = read_json(self._cell(task, strategy, seed).folder / "run.json")
+            if record and record["status"] == "finished":
+                flags = (record.get("machine") or {}).get("flags")
+                clocks = record["clocks"]
+                seconds = clocks.get("prepare", 0.0) + clocks["train"]
+                (doubtful if flags else sure)[seed] = seconds
+        return sure or doubtful

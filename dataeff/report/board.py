@@ -1,0 +1,102 @@
+"""The board: everything that tables, figures and the page of a suite are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dataeff.bench.results import uncollected, write_csv
+from dataeff.errors import DataeffError
+from dataeff.report.comparing import compositions
+from dataeff.report.curves import read_curves
+from dataeff.report.leaderboard import leaderboard
+from dataeff.report.reading import classes_table, current_runs, read_suite, runs_table
+
+MARGIN = 0.5
+"""Points of accuracy by which a strategy may be less accurate and still be no worse."""
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """What was measured, read once: `task` and `conditions` say what may be compared.
+
+    `table` has one line per task, conditions and strategy; `runs` one per cell; `curves` one per
+    cell and epoch; `classes` one per line of `table` and class; `compositions` one per composed
+    strategy. `conditions` are the values behind each short name, `notes` what was split, left out
+    or flagged, one sentence each.
+    """
+
+    suite: dict[str, Any]
+    margin: float
+    table: pd.DataFrame
+    runs: pd.DataFrame
+    curves: pd.DataFrame
+    classes: pd.DataFrame
+    compositions: pd.DataFrame
+    conditions: dict[str, dict[str, Any]]
+    notes: list[str]
+
+
+def read_board(folder: Path, margin: float = MARGIN, target: float | None = None) -> Board:
+    """Read the results of a suite; what may not be compared is split or left out, and said so."""
+    with uncollected():
+        return _read_board(folder, margin, target)
+
+
+def _read_board(folder: Path, margin: float, target: float | None) -> Board:
+    suite = read_suite(folder)
+    found, notes = current_runs(folder, suite)
+    if not found:
+        raise DataeffError(
+            f"{folder} holds no runs of this suite yet; type: dataeff run {folder.name}"
+        )
+    runs, curves = runs_table(found), read_curves(folder, found)
+    conditions = {run.label[1]: run.conditions for run in found}
+    return Board(
+        suite=suite,
+        margin=margin,
+        table=leaderboard(runs, curves, suite, margin, target),
+        runs=runs,
+        curves=curves,
+        classes=classes_table(found, suite["reference"]),
+        compositions=compositions(runs, suite["reference"], margin),
+        conditions=conditions,
+        notes=[*_split(conditions), *notes, *_contended(runs, suite["name"])],
+    )
+
+
+def _split(conditions: dict[str, dict[str, Any]]) -> list[str]:
+    """Say what differs, where runs were measured under several conditions."""
+    if len(conditions) < 2:
+        return []
+    keys = dict.fromkeys(key for values in conditions.values() for key in values)
+    told = []
+    for key in keys:
+        found = list(dict.fromkeys(str(values.get(key)) for values in conditions.values()))
+        if len(found) > 1:
+            told.append(f"{key} ({' / '.join(found)})")
+    return [
+        f"These runs were measured under {len(conditions)} conditions, which are not compared: "
+        f"each has tables of its own. They differ in {', '.join(told) or 'nothing that was kept'}."
+    ]
+
+
+def _contended(runs: pd.DataFrame, name: str) -> list[str]:
+    count = int((runs["contended"] != "").sum())
+    if not count:
+        return []
+    cells = "1 cell was" if count == 1 else f"{count} cells were"
+    return [
+        f"{cells} measured while the machine was busy with something else, so times are doubtful; "
+        f"to repeat just those, type: dataeff run {name} --rerun-flagged"
+    ]
+
+
+def write_tables(folder: Path, board: Board) -> None:
+    """Write leaderboard.csv, runs.csv and classes.csv beside the results."""
+    write_csv(folder / "leaderboard.csv", board.table)
+    write_csv(folder / "runs.csv", board.runs)
+    write_csv(folder / "classes.csv", board.classes)

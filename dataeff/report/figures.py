@@ -1,0 +1,172 @@
+"""Figures of a board as pictures for papers and slides: PNG or SVG, drawn by matplotlib."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from dataeff.bench.picture import COLOURS, picture
+from dataeff.bench.results import slug
+from dataeff.errors import UnknownName, did_you_mean
+from dataeff.report.board import Board
+from dataeff.report.comparing import PHASES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# More lines than this nobody tells apart.
+_MOST = 12
+_MARKERS = "osD^vXP*<>"
+
+
+# The network's own work in blue and black, whatever comes on top in the warm colours.
+_PHASE_COLOURS = (
+    *("#CC79A7", "#F0E442", "#E69F00", "#D55E00", "#8B3A00"),
+    *("#009E73", "#56B4E9", "#0072B2", "#222222", "#BBBBBB"),
+)
+
+
+class Table:
+    """One table of a board, task and conditions, cut down to what a picture can show."""
+
+    def __init__(self, board: Board, task: str, conditions: str) -> None:
+        def mine(lines: pd.DataFrame, task_column: str, conditions_column: str) -> pd.DataFrame:
+            chosen = (lines[task_column] == task) & (lines[conditions_column] == conditions)
+            return lines[chosen & lines["strategy"].isin(names)]
+
+        rows = board.table
+        rows = rows[(rows["task"] == task) & (rows["conditions"] == conditions) & (rows["n"] > 0)]
+        reference = rows["strategy"] == board.suite["reference"]
+        order = rows.assign(first=~reference).sort_values(["first", "rank"], kind="stable")
+        names = list(order["strategy"][:_MOST])
+        self.rows = rows[rows["strategy"].isin(names)]
+        self.curves = mine(board.curves, "task", "conditions")
+        runs = mine(board.runs, "task_name", "conditions_id")
+        self.runs = runs[runs["status"] == "finished"]
+        left_out = len(rows) - len(self.rows)
+        self.note = f"{task}, conditions {conditions}; n = {int(rows['n'].max())} seeds" + (
+            f"; {left_out} more strategies are in the table" if left_out else ""
+        )
+        shares = self.curves[["kept", "mixed"]].dropna()
+        self.has_shares = bool(((shares["kept"] < 1) | (shares["mixed"] > 0)).any())
+        # The reference is black, whoever else there is.
+        others = [name for name in names if name != board.suite["reference"]]
+        palette = [colour for colour in COLOURS if colour != "#000000"]
+        self.styles = {board.suite["reference"]: {"color": "#000000", "marker": "o"}} | {
+            name: {
+                "color": palette[i % len(palette)],
+                "marker": _MARKERS[(i + 1 + i // len(palette)) % len(_MARKERS)],
+            }
+            for i, name in enumerate(others)
+        }
+
+
+def _label(name: str) -> str:
+    # matplotlib leaves names that begin with an underscore out of its legend.
+    return f"\u200b{name}" if name.startswith("_") else name
+
+
+def _trade_off(table: Table, axes: Axes) -> None:
+    axes.set(xlabel="speed-up (times)", ylabel="test accuracy (%)")
+    for row in table.rows.to_dict("records"):
+        x = [[row["speedup"] - row["speedup_low"]], [row["speedup_high"] - row["speedup"]]]
+        y = [
+            [row["difference"] - row["difference_low"]],
+            [row["difference_high"] - row["difference"]],
+        ]
+        style = {"linestyle": "", "capsize": 2, "elinewidth": 1, **table.styles[row["strategy"]]}
+        label = _label(row["strategy"])
+        axes.errorbar(row["speedup"], row["accuracy"], y, x, label=label, **style)
+    front = table.rows[table.rows["pareto"]].sort_values("speedup")
+    axes.plot(front["speedup"], front["accuracy"], color="#999999", linestyle=":", zorder=0)
+    axes.axvline(1, color="#999999", linewidth=0.8, zorder=0)
+
+
+def _learning(table: Table, axes: Axes, x: str) -> None:
+    looks = dict(iter(table.curves.dropna(subset=["test_top1"]).groupby("strategy")))
+    for name in table.rows["strategy"]:
+        if (lines := looks.get(name)) is None:
+            continue
+        epochs = lines.groupby("epoch")[["seconds", "test_top1"]]
+        mean, low, high = epochs.mean(), epochs.min()["test_top1"], epochs.max()["test_top1"]
+        at = mean["seconds"] if x == "seconds" else mean.index
+        style = table.styles[name]
+        axes.plot(
+            at, mean["test_top1"], label=_label(name), markevery=max(1, len(at) // 8), **style
+        )
+        axes.fill_between(at, low, high, color=style["color"], alpha=0.12, linewidth=0)
+
+
+def _time(table: Table, axes: Axes) -> None:
+    axes.set(xlabel="prepare + train seconds", ylabel="test accuracy (%), mean and range of seeds")
+    _learning(table, axes, "seconds")
+
+
+def _epochs(table: Table, axes: Axes) -> None:
+    axes.set(xlabel="epochs", ylabel="test accuracy (%), mean and range of seeds")
+    _learning(table, axes, "epoch")
+
+
+def _phases(table: Table, axes: Axes) -> None:
+    axes.set(xlabel="seconds, mean over seeds")
+    means = table.runs.groupby("strategy").mean(numeric_only=True).reindex(table.rows["strategy"])
+    ends = pd.Series(0.0, index=means.index)
+    # Broken between its parts: a long name would leave no room for the bars.
+    names = [re.sub(r"([\[,+])", "\\1\n  ", name, count=1) for name in means.index]
+    for colour, phase in zip(_PHASE_COLOURS, PHASES, strict=True):
+        column = "prepare_seconds" if phase == "prepare" else f"{phase}_phase_seconds"
+        if column not in means or not (seconds := means[column].fillna(0)).gt(0).any():
+            continue
+        axes.barh(names, seconds, left=ends, label=phase, color=colour, edgecolor="white")
+        ends += seconds
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+
+
+def _shares(table: Table, axes: Axes) -> None:
+    axes.set(xlabel="epochs", ylabel="share of the training samples, mean over seeds")
+    for name, lines in table.curves.groupby("strategy", sort=False):
+        mean = lines.groupby("epoch")[["kept", "mixed"]].mean()
+        style = table.styles[name] | {"markevery": max(1, len(mean) // 8)}
+        if (mean["kept"] < 1).any():
+            axes.plot(mean.index, mean["kept"], label=_label(f"{name}: trained"), **style)
+        if (mean["mixed"] > 0).any():
+            mixed = mean["mixed"] * mean["kept"]
+            axes.plot(mean.index, mixed, "--", label=_label(f"{name}: mixed"), **style)
+
+
+FIGURES = {
+    "tradeoff": ("Accuracy against speed-up, 95% intervals", _trade_off),
+    "time": ("Accuracy against time", _time),
+    "epochs": ("Accuracy against epochs", _epochs),
+    "phases": ("Where the time went", _phases),
+    "shares": ("What each epoch trained, and mixed", _shares),
+}
+"""Title and painter of each figure, by name."""
+
+
+def draw(
+    board: Board, folder: Path, wanted: Sequence[str] = (), formats: Sequence[str] = ("png",)
+) -> Iterator[Path]:
+    """Draw these figures of every table, or all; yield the path of each when it is written."""
+    for name in wanted:
+        if name not in FIGURES:
+            hint = did_you_mean(name, FIGURES) or f" There are: {', '.join(FIGURES)}."
+            raise UnknownName(f"There is no figure {name!r}.{hint}")
+    keys = board.table[board.table["n"] > 0][["task", "conditions"]].drop_duplicates()
+    for task, conditions in keys.itertuples(index=False):
+        table = Table(board, task, conditions)
+        for name in wanted or FIGURES:
+            title, paint = FIGURES[name]
+            if name == "shares" and not table.has_shares:
+                continue
+            parts = [name] if len(keys) == 1 else [name, slug(task), conditions]
+            for form in formats:
+                path = folder / f"{'-'.join(parts)}.{form}"
+                with picture(path, title, f"{board.suite['name']}: {table.note}") as axes:
+                    paint(table, axes)
+                yield path

@@ -1,0 +1,83 @@
+"""Sentences: how verdicts are said, in the terminal, the tables and on the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataeff.report.verdicts import MOST_SEEDS, Array, Claims, Paired
+
+
+def claim_words(claims: Claims, known: NDArray[np.bool_]) -> list[str]:
+    """Return the claim on each strategy in a few words; `known` says who has two seeds or more."""
+    return [_claim(claims, i) if enough else "no verdict" for i, enough in enumerate(known)]
+
+
+def _claim(claims: Claims, i: int) -> str:
+    faster, slower = claims.faster[i], claims.slower[i]
+    if claims.better[i]:
+        return "faster and better" if faster else "slower but better" if slower else "better"
+    if claims.worse[i]:
+        return "faster but worse" if faster else "slower and worse" if slower else "worse"
+    if slower:
+        return "slower"
+    if claims.no_worse[i]:
+        return "faster and no worse" if faster else "no worse"
+    return "undecided"
+
+
+def verdict(row: dict[str, Any], shared: float, needed: float) -> str:
+    """Return the verdict on one line of a table against its reference.
+
+    `shared` is the number of seeds that both have, `needed` about how many would decide all.
+    """
+    if shared < 1:
+        return "no verdict: it shares no seed with the reference"
+    if shared < 2:
+        text = f"{_factor(row['speedup'])}, accuracy {row['difference']:+z.2f}"
+        return f"{text}: no verdict, for one seed shows no spread; add seeds: --seeds 5"
+    low, high = row["speedup_low"], row["speedup_high"]
+    if low <= 1 <= high:
+        speed = f"{row['speedup']:.2f}x the speed"
+    else:
+        speed = _factor(row["speedup"])
+        low, high = (low, high) if low > 1 else (1 / high, 1 / low)
+    points = (
+        f"{row['difference']:+z.2f} ({row['difference_low']:+z.2f}..{row['difference_high']:+z.2f})"
+    )
+    text = f"{speed} ({low:.2f}-{high:.2f}), accuracy {points}: {row['claim']}"
+    if row["claim"] in ("better", "no worse"):
+        return f"{text}, speed undecided, {_more(shared, needed)}"
+    return f"{text}, {_more(shared, needed)}" if row["claim"] == "undecided" else text
+
+
+def _factor(speedup: float) -> str:
+    return f"{speedup:.2f}x faster" if speedup >= 1 else f"{1 / speedup:.2f}x slower"
+
+
+def _more(shared: float, needed: float) -> str:
+    if np.isinf(needed):
+        return f"more than {MOST_SEEDS} seeds would be needed"
+    more = max(1, int(needed - shared))
+    return f"about {more} more seed{'s' if more > 1 else ''}"
+
+
+def against_control(pair: Paired, i: int, told: int, name: str, speedup: float) -> str:
+    """Return how one method compares with one control, by name and speed-up of the control."""
+    against = f"{name} at {speedup:.2f}x"
+    points = f"{pair.mean[i]:+z.2f} points"
+    if pair.n[i] < 2:
+        return f"{points} against {against}: one seed tells nothing"
+    # -1 is the last of the three.
+    word = ("not told apart", "better", "worse")[told]
+    return f"{word}, {points} ({pair.low[i]:+z.2f}..{pair.high[i]:+z.2f}), against {against}"
+
+
+def without_control(speedup: float, speedups: Array, names: list[str]) -> str:
+    """Return what is missing where no control has the cost of a method."""
+    if not len(names):
+        return "none was run"
+    nearest = int(np.argmin(np.abs(np.log(speedups / speedup))))
+    return f"none of its cost was run; the nearest is {names[nearest]} at {speedups[nearest]:.2f}x"

@@ -1,0 +1,82 @@
+"""Records of cells made by hand, with numbers known beforehand."""
+
+import json
+
+import pandas as pd
+
+from dataeff.report.board import read_board
+
+
+class Folder:
+    """A results folder in the making."""
+
+    def __init__(self, path):
+        self.path = path
+        path.mkdir(parents=True)
+        self.suite()
+
+    def suite(self, **more):
+        content = {
+            "name": "hand",
+            "title": "",
+            "reference": "base",
+            "task_ids": {"blobs": "t1"},
+            "published": [],
+            "seeds": 3,
+            "strategies": ["base"],
+            "tasks": {"blobs": {"dataset": "blobs", "model": "tiny", "epochs": 2.0}},
+            "command": "dataeff run hand",
+        }
+        (self.path / "suite.json").write_text(json.dumps(content | more))
+
+    def add(self, strategy, seed, accuracy=None, seconds=1.0, flops=100, status="finished", **more):
+        """Write the record of one cell; without an accuracy, of one that failed."""
+        record = {
+            "suite": "hand",
+            "task_name": "blobs",
+            "task_id": "t1",
+            "strategy": strategy,
+            "parameters": {strategy: {}},
+            "seed": seed,
+            "status": status,
+            "error": "",
+            "conditions_id": "c1",
+            "conditions": {"device": "cpu"},
+        }
+        prepare, train = seconds if isinstance(seconds, tuple) else (0.0, seconds)
+        if accuracy is not None:
+            record |= {
+                "metrics": {"test_top1": accuracy, "test_macro_f1": accuracy - 1},
+                "clocks": {"prepare": prepare, "train": train, "evaluate": 5.0},
+                "rows": {"trained": flops // 2},
+                "flops": flops,
+                "peak_memory": 3 * 2**20,
+                "ranked": True,
+                "control": False,
+                "columns": {},
+            }
+        record |= more
+        cell = self.path / f"{record['task_name']}-{len(list(self.path.iterdir())):03}"
+        cell.mkdir()
+        (cell / "run.json").write_text(json.dumps(record))
+        if accuracy is not None:
+            lines = {
+                "epoch": [0, 1],
+                "prepare_seconds": [prepare] * 2,
+                "train_seconds": [train / 2, train],
+                "test_top1": [accuracy / 2, accuracy],
+            }
+            pd.DataFrame(lines).to_csv(cell / "epochs.csv", index=False)
+        return self
+
+    def fill(self, strategy, accuracies, seconds, **more):
+        """Write one cell per seed."""
+        for seed, (accuracy, time) in enumerate(zip(accuracies, seconds, strict=True)):
+            self.add(strategy, seed, accuracy, time, **more)
+        return self
+
+    def board(self, **options):
+        return read_board(self.path, **options)
+
+    def lines(self, **options):
+        return self.board(**options).table.set_index("strategy")

@@ -1,0 +1,284 @@
+"""What the board adds to accuracy and speed-up: verdicts, curves, classes, the machine, forms."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from records import Folder
+from shell import mistake, ok
+
+from dataeff.report.board import write_tables
+from dataeff.report.figures import FIGURES, draw
+from dataeff.report.latex import escape, latex
+from dataeff.report.leaderboard import pareto
+from dataeff.report.terminal import plain_text
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder(tmp_path / "results" / "hand")
+
+
+# Verdicts ---------------------------------------------------------------------------------------
+
+
+def test_the_verdict_is_a_sentence_on_both(folder):
+    folder.fill("base", [90.0, 91.0, 90.5, 90.2, 90.8], [3.0, 3.1, 2.9, 3.0, 3.05])
+    folder.fill("ours", [90.1, 91.2, 90.5, 90.3, 90.8], [2.0, 2.0, 2.0, 1.95, 2.05])
+    line = folder.lines().loc["ours"]
+    ratios = np.log([3 / 2, 3.1 / 2, 2.9 / 2, 3 / 1.95, 3.05 / 2.05])
+    half = 2.7764 * ratios.std(ddof=1) / np.sqrt(5)
+    low, high = np.exp([ratios.mean() - half, ratios.mean() + half])
+    assert (line["speedup_low"], line["speedup_high"]) == pytest.approx((low, high), rel=1e-4)
+    assert line["claim"] == "faster and no worse"
+    assert line["verdict"] == (
+        f"1.50x faster ({low:.2f}-{high:.2f}), accuracy +0.08 (-0.02..+0.18): faster and no worse"
+    )
+
+
+def test_the_margin_decides_what_is_no_worse(folder):
+    folder.fill("base", [90.0, 91.0, 92.0, 93.0], [2.0] * 4)
+    folder.fill("ours", [89.3, 90.35, 91.3, 92.25], [1.0, 1.01, 0.99, 1.0])
+    assert folder.lines()["claim"].loc["ours"] == "faster but worse"
+    assert folder.lines(margin=1.0)["claim"].loc["ours"] == "faster and no worse"
+
+
+def test_every_comparison_of_a_table_raises_the_bar(folder):
+    spread = np.array([-1.5, -0.5, 0.5, 1.5])
+
+    def below(t):
+        """Return accuracies whose paired t statistic against 90 is -t."""
+        return (90 + spread - t * spread.std(ddof=1) / 2).tolist()
+
+    folder.fill("base", [90.0] * 4, [1.0] * 4)
+    folder.fill("ours", below(4.5), [1.0, 1.1, 0.9, 1.0])
+    line = folder.lines().loc["ours"]
+    # p = 0.0205: below 0.05 / 2, for accuracy and time.
+    assert line["claim"] == "worse"
+    folder.fill("other", below(0.0), [1.1, 1.0, 1.0, 0.9])
+    line = folder.lines().loc["ours"]
+    assert line["claim"] == "undecided", "not below 0.05 / 4"
+    assert line["difference_high"] < 0, "the interval holds for itself"
+
+
+def test_the_reference_is_not_judged_and_one_seed_gives_no_verdict(folder):
+    folder.add("base", 0, 90.0, 2.0).add("ours", 0, 80.0)
+    lines = folder.lines()
+    assert lines["claim"].tolist() == ["", "no verdict"]
+    assert lines["verdict"].loc["ours"] == (
+        "2.00x faster, accuracy -10.00: no verdict, for one seed shows no spread; "
+        "add seeds: --seeds 5"
+    )
+    assert lines["rank"].isna().all()
+
+
+def test_a_strategy_that_shares_no_seed_says_so(folder):
+    folder.add("base", 0, 90.0).add("ours", 1, 90.0)
+    line = folder.lines().loc["ours"]
+    assert line["verdict"] == "no verdict: it shares no seed with the reference"
+    assert line["trouble"] == "0 of 1 seeds paired"
+
+
+def test_three_equal_steps_of_one_test_image_are_no_certainty(folder):
+    classes = {"test": [50, 50], "accuracy": [90.0, 90.0], "trained": [1.0, 1.0]}
+    folder.fill("base", [90.0] * 3, [1.0, 1.1, 1.2], classes=classes)
+    folder.fill("ours", [89.0] * 3, [1.0, 1.1, 1.2], classes=classes)
+    line = folder.lines(margin=0.1).loc["ours"]
+    step = 1.0 / np.sqrt(12)
+    half = 4.30265 * step / np.sqrt(3)
+    assert line["difference_low"] == pytest.approx(-1 - half, rel=1e-4)
+    assert line["claim"] == "undecided"
+
+
+def test_ranks_are_shared_where_intervals_overlap(folder):
+    noise = [1.0, 1.05, 0.95, 1.02]
+    accuracy = [90.0, 90.5, 91.0, 90.2]
+    folder.fill("base", accuracy, [8.0] * 4)
+    folder.fill("same", accuracy, [4 * x for x in noise])
+    folder.fill("twin", accuracy, [4 * x for x in noise[::-1]])
+    folder.fill("fast", accuracy, [1.0, 1.01, 0.99, 1.0])
+    folder.fill("awful", [a - 20 + x for a, x in zip(accuracy, noise, strict=True)], [0.1] * 4)
+    assert folder.lines()["rank"].to_dict() == {
+        "fast": 1,
+        "same": 2,
+        "twin": 2,
+        "base": 4,
+        "awful": 5,
+    }
+
+
+# Curves ----------------------------------------------------------------------------------------
+
+
+def test_time_to_target_is_the_first_look_that_reached_it(folder):
+    folder.fill("base", [90.0, 92.0], [10.0, 12.0]).fill("ours", [80.0, 92.0], [4.0, 6.0])
+    lines = folder.lines()
+    assert lines["target"].tolist() == [90.5, 90.5]
+    assert lines["target_reached"].to_dict() == {"base": 0.5, "ours": 0.5}
+    assert lines["target_seconds"].isna().all(), "a mean over those that made it would flatter"
+    lines = folder.lines(target=45.0)
+    assert lines["target_seconds"].to_dict() == {"base": (5 + 6) / 2, "ours": (4 + 3) / 2}
+    assert "50% did" in plain_text(folder.board())
+
+
+def test_the_reference_at_the_same_time_is_on_its_curve(folder):
+    folder.add("base", 0, 90.0, 10.0).add("half", 0, 80.0, 7.5).add("early", 0, 30.0, 4.0)
+    folder.add("late", 0, 95.0, 20.0)
+    then = folder.lines()["reference_at_same_time"]
+    assert then["half"] == pytest.approx((45 + 90) / 2), "half-way between its two looks"
+    assert np.isnan(then["early"]), "before its first look nothing is known"
+    assert then["late"] == then["base"] == 90
+
+
+@pytest.mark.parametrize(
+    ("points", "front"),
+    [
+        ([(1, 90), (2, 80), (3, 70)], [1, 1, 1]),
+        ([(1, 90), (2, 90), (3, 70)], [0, 1, 1]),
+        ([(1, 90), (2, 95), (2, 95), (2, 94)], [0, 1, 1, 0]),
+        ([(1, 90), (np.nan, 99), (2, np.nan)], [1, 0, 0]),
+    ],
+)
+def test_the_pareto_front(points, front):
+    assert pareto(*zip(*points, strict=True)).tolist() == [bool(x) for x in front]
+
+
+def test_what_is_not_ranked_is_not_on_the_front(folder):
+    folder.add("base", 0, 90.0, 2.0).add("bound", 0, 95.0, 1.0, ranked=False)
+    assert folder.lines()["pareto"].to_dict() == {"base": True, "bound": False}
+
+
+def test_curves_of_every_finished_cell(folder):
+    folder.fill("base", [90.0, 92.0], [10.0, 12.0]).add("gone", 0, 3.0, status="diverged")
+    curves = folder.board().curves
+    assert curves["strategy"].unique().tolist() == ["base"]
+    assert curves[["seed", "epoch", "seconds", "test_top1"]].values.tolist() == [
+        [0, 1, 5, 45],
+        [0, 2, 10, 90],
+        [1, 1, 6, 46],
+        [1, 2, 12, 92],
+    ]
+
+
+def test_epochs_files_of_several_shapes_are_read_together(folder):
+    folder.add("base", 0, 90.0).add("ours", 0, 80.0)
+    path = sorted(folder.path.glob("*/epochs.csv"))[1]
+    pd.read_csv(path).assign(kept=0.5, extra="text, with a comma").to_csv(path, index=False)
+    kept = folder.board().curves.groupby("strategy")["kept"].mean()
+    assert np.isnan(kept["base"])
+    assert kept["ours"] == 0.5
+
+
+def test_a_board_without_curves(folder):
+    folder.add("base", 0, 90.0)
+    for path in folder.path.glob("*/epochs.csv"):
+        path.unlink()
+    assert folder.lines()["reference_at_same_time"].isna().all()
+
+
+# Classes, use, energy, the machine ----------------------------------------------------------------
+
+
+def test_classes_use_and_energy(folder):
+    def more(accuracy, balance, joules):
+        return {
+            "classes": {"test": [30, 20], "accuracy": accuracy, "trained": [1.0, balance]},
+            "use": {"never_trained": 0.25, "class_balance": balance},
+            "energy": joules,
+        }
+
+    folder.add("base", 0, 90.0, **more([95.0, 85.0], 1.0, {}))
+    folder.add("base", 1, 90.0, **more([93.0, None], 1.0, {"prepare": 1.0, "train": 9.0}))
+    folder.add("ours", 0, 80.0, **more([91.0, 70.0], 0.5, {"train": 5.0}))
+    board = folder.board()
+    lines = board.table.set_index("strategy")
+    assert lines["worst_class"].to_dict() == {"base": (85 + 93) / 2, "ours": 70}
+    assert lines["never_trained"].tolist() == [0.25, 0.25]
+    assert lines["class_balance"].to_dict() == {"base": 1.0, "ours": 0.5}
+    assert lines["energy_joules"].to_dict() == {"base": 10, "ours": 5}
+    classes = board.classes.set_index(["strategy", "label"])
+    assert classes["accuracy"].to_dict() == {
+        ("base", 0): 94,
+        ("base", 1): 85,
+        ("ours", 0): 91,
+        ("ours", 1): 70,
+    }
+    assert classes["difference"].loc["ours"].tolist() == [-3, -15]
+    assert classes["trained"].loc[("ours", 1)] == 0.5
+    write_tables(folder.path, board)
+    assert len(pd.read_csv(folder.path / "classes.csv")) == 4
+
+
+def test_contended_cells_are_counted_and_said(folder):
+    folder.add("base", 0, 90.0)
+    folder.add("ours", 0, 90.0, machine={"flags": ["others were busy"], "load_high": 3.0})
+    board = folder.board()
+    assert board.table.set_index("strategy")["contended"].to_dict() == {"base": 0, "ours": 1}
+    assert board.table["trouble"].tolist() == ["", "1 contended"]
+    assert board.runs["contended"].tolist() == ["", "others were busy"]
+    (note,) = board.notes
+    assert note.startswith("1 cell was measured while the machine was busy")
+    assert note.endswith("dataeff run hand --rerun-flagged")
+
+
+# Forms -----------------------------------------------------------------------------------------
+
+
+def test_latex_has_a_table_that_names_cannot_break(folder):
+    folder.suite(task_ids={"50%_of$all": "t1"})
+    folder.add("base", 0, 90.0, task_name="50%_of$all")
+    folder.add(r"ours[a=\input{x},b=#&~^]", 0, 90.0, task_name="50%_of$all")
+    text = latex(folder.board())
+    assert r"\caption{50\%\_of\$all (conditions c1)}" in text
+    assert (
+        r"ours{[}a=\textbackslash{}input\{x\},b=\#\&\textasciitilde{}\textasciicircum{}{]}" in text
+    )
+    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert len(rows) == 3
+    columns = text.split(r"\begin{tabular}{")[1].split("}")[0]
+    assert {line.replace(r"\&", "").count("&") + 1 for line in rows} == {len(columns)}
+    for word in ("toprule", "midrule", "bottomrule"):
+        assert text.count(word) == 1
+
+
+def test_every_special_sign_is_escaped():
+    assert escape("a\nb\\c") == r"a b\textbackslash{}c"
+    assert escape("<|>±") == r"\textless{}\textbar{}\textgreater{}$\pm$"
+
+
+def test_the_command_prints_every_form(folder, monkeypatch):
+    monkeypatch.chdir(folder.path.parent.parent)
+    folder.fill("base", [90.0, 91.0], [2.0, 2.1]).fill("ours", [90.0, 91.0], [1.0, 1.1])
+    assert "\\toprule" in ok("leaderboard", "hand", "--latex")
+    assert ok("leaderboard", "hand", "--markdown").startswith("**blobs")
+    (base, ours) = json.loads(ok("leaderboard", "hand", "--json", "--margin", "2"))
+    assert (base["claim"], ours["rank"]) == ("", 1)
+    reached = json.loads(ok("leaderboard", "hand", "--json", "--target", "45"))
+    assert [line["target_seconds"] for line in reached] == [1.025, 0.525]
+    assert "--json and --latex" in mistake("leaderboard", "hand", "--json", "--latex")
+    assert "--margin" in mistake("leaderboard", "hand", "--margin", "0")
+
+
+def test_every_figure_is_drawn_and_the_same_numbers_give_the_same_file(folder, tmp_path):
+    folder.fill("base", [90.0, 91.0], [2.0, 2.1], phases={"forward": 1.0, "backward": 1.0})
+    folder.fill("_a$b$", [90.0, 91.0], [1.0, 1.1], phases={"forward": 0.5, "step": 0.5})
+    for path in folder.path.glob("*/epochs.csv"):
+        pd.read_csv(path).assign(kept=0.5, mixed=0.2).to_csv(path, index=False)
+    first = list(draw(folder.board(), tmp_path / "first", formats=("png", "svg")))
+    assert {path.name for path in first} == {f"{n}.{f}" for n in FIGURES for f in ("png", "svg")}
+    text = (tmp_path / "first" / "tradeoff.svg").read_text()
+    assert "_a$b$" in text, "a name is no formula, and no hidden label"
+    for path in draw(folder.board(), tmp_path / "second", formats=("svg",)):
+        assert path.read_bytes() == (tmp_path / "first" / path.name).read_bytes()
+
+
+def test_plot_leaves_out_what_has_nothing_to_show_and_knows_its_figures(folder, monkeypatch):
+    monkeypatch.chdir(folder.path.parent.parent)
+    folder.add("base", 0, 90.0)
+    written = ok("plot", "hand", "--format", "svg")
+    assert "tradeoff.svg" in written
+    assert "shares" not in written
+    assert (folder.path / "figures" / "time.svg").exists()
+    assert "Did you mean phases?" in mistake("plot", "hand", "--figure", "phasse")
+    assert "There are no results of gone" in mistake("plot", "gone")
