@@ -160,14 +160,22 @@ def test_seeds_that_only_one_of_them_has_are_left_out(folder):
 
 
 def test_a_missing_control_is_asked_for_by_its_cost(folder):
-    folder.add("base", 0, 90.0, 2.0).add("ours", 0, 80.0, 1.3).add("same", 0, 80.0, 1.95)
+    folder.add("base", 0, 90.0, 2.0, flops=200).add("ours", 0, 80.0, 1.3, flops=130)
+    folder.add("same", 0, 80.0, 1.95, flops=199)
     assert folder.lines().loc["ours", "against_controls"] == "none was run"
     control(folder, "half", [79.0])
     lines = folder.lines()
     assert lines.loc["ours", "against_controls"] == (
-        "none of its cost was run; the nearest is half at 2.00x"
+        "none was run at its cost, 65% of the reference's; the nearest is half at 50%"
     )
     assert lines.loc["same", "against_controls"] == "", "it saves nothing: no control is needed"
+
+
+def test_what_only_the_clock_sees_is_judged_by_the_clock(folder):
+    folder.fill("base", [90.0, 90.0], [2, 2.2], flops=200)
+    folder.fill("ours", [89.0, 89.5], [1, 1.1], flops=200)
+    control(folder, "half", [88.0, 88.6])
+    assert "against half at" in folder.lines().loc["ours", "against_controls"]
 
 
 def test_a_small_saving_is_judged_where_a_control_of_its_cost_was_run(folder):

@@ -1,6 +1,7 @@
 """The order of cells, and the controls that join once costs are measured; nothing is trained."""
 
 import json
+from math import nan
 
 import pytest
 
@@ -8,6 +9,7 @@ from dataeff.bench.controls import control_kinds, matching_controls, shared_cost
 from dataeff.bench.runner import Settings
 from dataeff.bench.schedule import Schedule
 from dataeff.bench.suite import make_suite
+from dataeff.cost import cost
 from dataeff.errors import DataeffError
 from dataeff.plugins import load_plugins
 
@@ -60,7 +62,7 @@ class Bench:
 
     def __init__(self, results, installed):
         self.settings, self.installed = Settings(results), installed
-        self.seconds = dict(SECONDS)
+        self.seconds, self.work, self.busy = dict(SECONDS), dict(SECONDS), ()
 
     def schedule(self, *strategies, seeds=2, tasks=("blobs",), **more):
         content = {"name": "try", "seeds": seeds, "strategies": ["baseline", *strategies], **more}
@@ -87,6 +89,8 @@ class Bench:
             "seed": cell.seed,
             "control": name in ("random_backprop", "short_schedule", "mine"),
             "clocks": {"prepare": 0.0, "train": self.seconds.get(name, 10.0 * share)},
+            "flops": 100 * self.work.get(name, 10.0 * share),
+            "machine": {"flags": ["others were busy"] if name in self.busy else []},
         }
         cell.folder.mkdir(parents=True, exist_ok=True)
         (cell.folder / "run.json").write_text(json.dumps(record))
@@ -145,9 +149,33 @@ def test_controls_can_be_switched_off_or_named(bench, installed):
 def test_a_second_run_finds_its_controls_although_times_have_drifted(bench):
     bench.run(bench.schedule("quick"))
     again = bench.schedule("quick", seeds=3)
-    bench.seconds["quick"] = 5.6
+    bench.seconds |= {"quick": 6.0, "short_schedule": 9.0}
     assert bench.run(again) == [("baseline", 2), ("quick", 2), (RANDOM, 2), (SHORT, 2)]
     assert bench.run(bench.schedule("quick", seeds=3)) == []
+
+
+def test_the_clock_decides_where_it_has_seen_what_the_count_has_not(bench):
+    bench.work["quick"] = 10.0
+    assert [name for name, _ in bench.run(bench.schedule("quick", seeds=1))][2:] == [RANDOM, SHORT]
+
+
+def test_times_of_a_busy_machine_decide_nothing(bench):
+    bench.seconds["quick"], bench.busy = 2.0, ("quick",)
+    assert [name for name, _ in bench.run(bench.schedule("quick", seeds=1))][2:] == [RANDOM, SHORT]
+
+
+@pytest.mark.parametrize(
+    ("time", "work", "share"),
+    [
+        (0.6, 0.5, 0.5),
+        (0.63, 0.5, 0.63),
+        (0.39, 0.5, 0.39),
+        (nan, 0.5, 0.5),
+        (0.6, nan, 0.6),
+    ],
+)
+def test_what_a_strategy_costs(time, work, share):
+    assert cost(time, work) == share
 
 
 def test_controls_of_another_cost_do_not_serve(bench):

@@ -606,10 +606,10 @@ def test_one_seed_tells_nothing_of_a_control():
 
 
 def test_a_missing_control_is_said_with_the_nearest_one():
-    assert without_control(1.5, np.array([]), []) == "none was run"
-    # 1.45 is nearer to 2 than to 1 by its factor, not by its difference.
-    said = "none of its cost was run; the nearest is half at 2.00x"
-    assert without_control(1.45, np.array([1.0, 2.0]), ["all", "half"]) == said
+    assert without_control(0.5, np.array([]), []) == "none was run"
+    # 0.72 is nearer to 1 than to 0.5 by its factor, not by its difference.
+    said = "none was run at its cost, 72% of the reference's; the nearest is all at 100%"
+    assert without_control(0.72, np.array([0.5, 1.0]), ["half", "all"]) == said
 
 
 def test_words_are_said_of_each_strategy():

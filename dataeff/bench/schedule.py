@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
-
-import numpy as np
+from typing import Any
 
 from dataeff.bench.conditions import conditions, provenance
 from dataeff.bench.controls import control_kinds, matching_controls
 from dataeff.bench.results import read_json, read_runs
 from dataeff.bench.runner import Cell, Settings, check_task, describe
 from dataeff.bench.suite import Suite
+from dataeff.cost import cost
 from dataeff.errors import DataeffError
 from dataeff.plugins import Installed, compose
 from dataeff.training.cell import is_control, pick_device
@@ -107,27 +108,38 @@ class Schedule:
         return [label for label, current in found.items() if current]
 
     def _costs(self, task: str, strategies: Iterable[str]) -> dict[str, float]:
-        """Return each strategy's time as a share of the reference's, over the seeds of both."""
-        base = self._seconds(task, self._suite.reference)
+        """Return what each strategy costs, as a share of the reference, over the seeds of both."""
+        base = self._finished(task, self._suite.reference)
         costs = {}
         for strategy in strategies:
-            mine = self._seconds(task, strategy)
-            both = [np.log(mine[seed] / base[seed]) for seed in mine if seed in base]
-            if both:
-                costs[strategy] = float(np.exp(np.mean(both)))
+            mine = self._finished(task, strategy)
+            both = [(mine[seed], base[seed]) for seed in mine if seed in base]
+            work = _ratio((ours["flops"], theirs["flops"]) for ours, theirs in both)
+            time = _ratio((_seconds(ours), _seconds(theirs)) for ours, theirs in both)
+            known = work if is_control(compose(strategy, self._installed)) else cost(time, work)
+            if not math.isnan(known):
+                costs[strategy] = known
         return costs
 
-    def _seconds(self, task: str, strategy: str) -> dict[int, float]:
-        """Return prepare + train of the finished cells, by seed.
+    def _finished(self, task: str, strategy: str) -> dict[int, dict[str, Any]]:
+        """Return the records of the finished cells, by seed."""
+        cells = [self._cell(task, strategy, seed) for seed in range(self._suite.seeds)]
+        records = {cell.seed: read_json(cell.folder / "run.json") for cell in cells}
+        return {seed: record for seed, record in records.items() if _is_finished(record)}
 
-        Those measured on a busy machine count only where there are no others.
-        """
-        sure, doubtful = {}, {}
-        for seed in range(self._suite.seeds):
-            record = read_json(self._cell(task, strategy, seed).folder / "run.json")
-            if record and record["status"] == "finished":
-                flags = (record.get("machine") or {}).get("flags")
-                clocks = record["clocks"]
-                seconds = clocks.get("prepare", 0.0) + clocks["train"]
-                (doubtful if flags else sure)[seed] = seconds
-        return sure or doubtful
+
+def _is_finished(record: dict[str, Any] | None) -> bool:
+    return record is not None and record["status"] == "finished"
+
+
+def _seconds(record: dict[str, Any]) -> float:
+    """Return prepare + train, NaN where the machine was busy with something else."""
+    if (record.get("machine") or {}).get("flags"):
+        return math.nan
+    return record["clocks"].get("prepare", 0.0) + record["clocks"]["train"]
+
+
+def _ratio(pairs: Iterable[tuple[float, float]]) -> float:
+    """Return the geometric mean of ours / theirs, over the pairs that are known."""
+    logs = [math.log(ours / theirs) for ours, theirs in pairs if ours > 0 and theirs > 0]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan

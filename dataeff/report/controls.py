@@ -5,17 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dataeff import cost
+from dataeff.cost import SAME, SAVES
 from dataeff.report.sentences import against_control, without_control
 from dataeff.report.verdicts import Array, Paired
 
 
-def rivals(speedup: Array, methods: NDArray[np.bool_], control: NDArray[np.bool_]) -> NDArray:
-    """Return the pairs (method, control) of the same measured cost, as lines of two indices."""
-    ours = np.flatnonzero(methods & ~np.isnan(speedup))
-    theirs = np.flatnonzero(control & ~np.isnan(speedup))
-    apart = np.abs(np.log(speedup[ours])[:, None] - np.log(speedup[theirs])[None])
-    near = np.argwhere(apart <= np.log(cost.SAME))
+def rivals(costs: Array, methods: NDArray[np.bool_], control: NDArray[np.bool_]) -> NDArray:
+    """Return the pairs (method, control) of the same cost, as lines of two indices.
+
+    Costs are shares of the reference's.
+    """
+    ours = np.flatnonzero(methods & ~np.isnan(costs))
+    theirs = np.flatnonzero(control & ~np.isnan(costs))
+    apart = np.abs(np.log(costs[ours])[:, None] - np.log(costs[theirs])[None])
+    near = np.argwhere(apart <= np.log(SAME))
     return np.stack([ours[near[:, 0]], theirs[near[:, 1]]], axis=1)
 
 
@@ -25,6 +28,7 @@ def against_controls(
     told: NDArray[np.int_],
     names: list[str],
     speedup: Array,
+    costs: Array,
     methods: NDArray[np.bool_],
     control: NDArray[np.bool_],
     ranked: NDArray[np.bool_],
@@ -35,9 +39,9 @@ def against_controls(
         if compared.n[i] > 0:
             text = against_control(compared, i, told[i], names[rival], speedup[rival])
             said[method].append(text)
-    there = np.flatnonzero(control & ~np.isnan(speedup))
-    for i in np.flatnonzero(methods & (speedup > cost.SAVES)):
+    there = np.flatnonzero(control & ~np.isnan(costs))
+    for i in np.flatnonzero(methods & (costs < 1 / SAVES)):
         if not said[i]:
-            said[i].append(without_control(speedup[i], speedup[there], [names[j] for j in there]))
+            said[i].append(without_control(costs[i], costs[there], [names[j] for j in there]))
     free = ["" if fair else "if what is off the clock cost nothing: " for fair in ranked]
     return [text and free[i] + text for i, text in enumerate(map("; ".join, said))]

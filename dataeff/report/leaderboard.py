@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from dataeff.cost import cost
 from dataeff.report.controls import against_controls, rivals
 from dataeff.report.curves import accuracy_at, first_reached
 from dataeff.report.sentences import claim_words, verdict
@@ -102,12 +103,16 @@ def _table(
     free = np.exp(paired(np.log(_line_of(clocked, base) / clocked)).mean)
     ideal = np.exp(paired(np.log(_line_of(flops, base) / flops)).mean)
     methods = judged & ~control
-    pairs = rivals(free, methods, control)
+    costs = np.array([cost(1 / f, 1 / i) for f, i in zip(free, ideal, strict=True)])
+    # A control is what was counted, whatever its clock says.
+    costs = np.where(control & ~np.isnan(ideal), 1 / ideal, costs)
+    pairs = rivals(costs, methods, control)
     against = paired(accuracy[pairs[:, 0]] - accuracy[pairs[:, 1]], _resolution(grid))
     claims = claim(_only(points, judged), _only(speed, judged), against, margin)
 
     table["difference"] = points.mean
-    table["difference_low"], table["difference_high"] = points.low, points.high
+    table["difference_low"] = np.where(judged, points.low, points.mean)
+    table["difference_high"] = np.where(judged, points.high, points.mean)
     table["equivalence_p"] = np.where(judged, points.p_equivalent(margin), np.nan)
     table["speedup"] = np.exp(speed.mean)
     table["speedup_low"], table["speedup_high"] = np.exp(speed.low), np.exp(speed.high)
@@ -127,7 +132,7 @@ def _table(
     table["rank"] = ranks(tier, *(np.where(ranked, end, np.nan) for end in (speed.low, speed.high)))
     table["pareto"] = pareto(table["speedup"].where(ranked), table["accuracy"])
     table["against_controls"] = against_controls(
-        pairs, against, claims.rivals, grid.names, free, methods, control, ranked
+        pairs, against, claims.rivals, grid.names, free, costs, methods, control, ranked
     )
     aim = np.nan if base is None else table["accuracy"][base] - margin
     _add_curves(table, looks, grid, base, total, aim if target is None else target)

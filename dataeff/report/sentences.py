@@ -75,9 +75,12 @@ def against_control(pair: Paired, i: int, told: int, name: str, speedup: float) 
     return f"{word}, {points} ({pair.low[i]:+z.2f}..{pair.high[i]:+z.2f}), against {against}"
 
 
-def without_control(speedup: float, speedups: Array, names: list[str]) -> str:
+def without_control(cost: float, costs: Array, names: list[str]) -> str:
     """Return what is missing where no control has the cost of a method."""
     if not len(names):
         return "none was run"
-    nearest = int(np.argmin(np.abs(np.log(speedups / speedup))))
-    return f"none of its cost was run; the nearest is {names[nearest]} at {speedups[nearest]:.2f}x"
+    nearest = int(np.argmin(np.abs(np.log(costs / cost))))
+    return (
+        f"none was run at its cost, {cost:.0%} of the reference's; the nearest is "
+        f"{names[nearest]} at {costs[nearest]:.0%}"
+    )
