@@ -130,7 +130,7 @@ def test_cards_say_the_verdicts_in_order_of_rank_controls_last():
     row = board.table.set_index("strategy").loc["mixtrain_cutmix"]
     assert row["verdict"] in page.text("p.says")
     assert f"Controls: {row['against_controls']}" in page.text("p.versus")
-    assert "Controls of the same cost" in page.text("h3")
+    assert "Controls: yardsticks at a known cost" in page.text("h3")
 
 
 @pytest.mark.parametrize(

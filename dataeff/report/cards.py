@@ -78,7 +78,7 @@ def cards(part: pd.DataFrame, looks: Looks, reference: str, margin: float) -> st
     controls = [_card(row, looks, scales, margin) for row in rows if row["control"]]
     told = _folded(methods, "cards", "strategies")
     if controls:
-        told += '<h3 class="kind">Controls of the same cost</h3>'
+        told += '<h3 class="kind">Controls: yardsticks at a known cost</h3>'
         told += _folded(controls, "cards small", "controls")
     return told or "<p>Only the reference has been run so far: there is nothing to compare yet.</p>"
 

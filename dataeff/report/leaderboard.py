@@ -137,7 +137,8 @@ def _table(
     aim = np.nan if base is None else table["accuracy"][base] - margin
     _add_curves(table, looks, grid, base, total, aim if target is None else target)
     _add_trouble(table, group, points)
-    return table.iloc[np.lexsort([-table["speedup"].fillna(0), ~ranked, judged])]
+    place = table["rank"].fillna(np.inf)
+    return table.iloc[np.lexsort([-table["speedup"].fillna(0), place, ~ranked, judged])]
 
 
 def _line_of(grid: Array, row: int | None) -> Array:

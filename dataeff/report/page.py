@@ -106,7 +106,9 @@ def _seeds(board: Board) -> int:
 
 
 def _lead(board: Board) -> str:
-    tasks, count, seeds = list(board.suite["tasks"]), len(board.suite["strategies"]), _seeds(board)
+    tasks, seeds = list(board.suite["tasks"]), _seeds(board)
+    # Controls that the suite has added are among those run, and not among those asked for.
+    count = len({*board.suite["strategies"], *board.table["strategy"]})
     on = ", ".join(tasks) if len(tasks) <= 3 else f"{len(tasks)} tasks"
     what = f"{_count(count, 'strategy', 'strategies')} on {on}, {_count(seeds, 'seed')} each"
     loss = f"Up to {board.margin:g} points less accuracy count as no worse"

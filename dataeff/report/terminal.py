@@ -73,6 +73,8 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "peak MiB": lambda row: _number(row["peak_memory_mib"], ".0f"),
 }
 
+# The letters that a folded name has on a line, at least.
+_FOLD = 24
 # What a narrow terminal leaves out, the least telling first.
 _DISPENSABLE = (
     *("peak MiB", "rows", "balance", "F1 %", "prep s", "never trained", "worst class %"),
@@ -129,23 +131,34 @@ def rich_tables(board: Board, width: int) -> list[Table | Text]:
     """
     tables = []
     for title, part in groups(board.table):
-        header, lines = cells(part)
-        dropped = []
-        for name in _DISPENSABLE:
-            if sum(_widths(header, lines)) + 3 * len(header) + 1 > width:
-                place = header.index(name)
-                dropped.append(header.pop(place))
-                lines = [line[:place] + line[place + 1 :] for line in lines]
+        header, lines, dropped = fitting(*cells(part), width)
         caption = f"Too narrow for: {', '.join(dropped)} (see leaderboard.csv)" if dropped else None
         shown = rich_table(header, lines, title=Text(title), caption=caption)
         tables += [shown, *map(Text, remarks(part))]
     return [*tables, *map(Text, board.notes)]
 
 
+def fitting(
+    header: list[str], lines: list[list[str]], width: int
+) -> tuple[list[str], list[list[str]], list[str]]:
+    """Return a table without the columns that the width has no room for, and their names."""
+    dropped = []
+    for name in _DISPENSABLE:
+        first, *rest = _widths(header, lines)
+        # The first column folds.
+        if min(first, _FOLD) + sum(rest) + 3 * len(header) + 1 > width:
+            place = header.index(name)
+            dropped.append(header.pop(place))
+            lines = [line[:place] + line[place + 1 :] for line in lines]
+    return header, lines, dropped
+
+
 def rich_table(header: list[str], lines: list[list[str]], **options: Any) -> Table:
     """Return a terminal table of texts as they are; the first column folds, the others do not."""
     shown = Table(title_justify="left", header_style="bold", caption_justify="left", **options)
-    shown.add_column(Text(header[0]), overflow="fold", min_width=min(24, _widths(header, lines)[0]))
+    shown.add_column(
+        Text(header[0]), overflow="fold", min_width=min(_FOLD, _widths(header, lines)[0])
+    )
     for name in header[1:]:
         shown.add_column(Text(name), justify="right", no_wrap=True)
     for line in lines:
