@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import click
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from shell import call, mistake, ok
 
 from dataeff.bench.runner import Settings
@@ -225,6 +226,49 @@ def test_options_reach_the_runner(monkeypatch, tmp_path):
     options = ["--timeout", "7", "--results", "there", "--data-root", "data", "--device", "cpu"]
     call(*TASK, "-s", "baseline", *options)
     assert seen == [Settings(Path("there"), "cpu", Path("data"), (), False, 7.0)]
+
+
+def test_a_dry_run_says_what_it_takes_and_leaves_nothing():
+    said = ok(*ADHOC, "-s", "baseline", "-s", "mixtrain_mixup", "--seeds", "2", "--dry-run")
+    lines = said.splitlines()
+    assert [line.split()[1:4] for line in lines[1:3]] == [
+        ["baseline", "2", "0"],
+        ["mixtrain_mixup", "2", "0"],
+    ]
+    assert "4 cells, about " in said
+    assert "Controls come on top (random_backprop and short_schedule, " in said
+    assert not Path("results").exists()
+    said = ok(*ADHOC, "-s", "baseline", "-s", "mixtrain_mixup", "--no-controls", "--dry-run")
+    assert "Controls" not in said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "answer", "asked", "ran"),
+    [(3601, "n", True, False), (3601, "y", True, True), (3599, "", False, True)],
+)
+def test_a_long_run_is_asked_about_on_a_terminal(monkeypatch, seconds, answer, asked, ran):
+    from dataeff.bench import preview, runner
+    from dataeff.cli import running
+
+    line = preview.Line("task", "baseline", 1, 0, start=0, prepare=0, train=seconds, evaluate=0)
+    monkeypatch.setattr(preview, "quick", lambda *a, **k: preview.Preview((line,)))
+    monkeypatch.setattr(running, "_someone_is_there", lambda: True)
+    seen = []
+    monkeypatch.setattr(runner, "run_cells", lambda *arguments: seen.append(1))
+    monkeypatch.setattr(running, "show", lambda *arguments, **options: None)
+    result = CliRunner().invoke(main, [*ADHOC, "-s", "baseline"], input=f"{answer}\n")
+    assert ("Go on?" in result.stderr) == asked
+    assert bool(seen) == ran
+    assert result.exit_code == (0 if ran else 1)
+    assert ("Nothing was run." in result.stderr) == (not ran)
+    assert Path("results").exists() == ran
+    unasked = CliRunner().invoke(main, [*ADHOC, "-s", "baseline", "--yes"])
+    assert unasked.exit_code == 0
+
+
+def test_fresh_and_rerun_flagged_exclude_each_other():
+    said = mistake(*ADHOC, "-s", "baseline", "--fresh", "--rerun-flagged")
+    assert said == "--fresh runs all cells again; leave it out, or --rerun-flagged."
 
 
 # Reading ---------------------------------------------------------------------------------------

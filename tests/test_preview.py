@@ -424,7 +424,7 @@ def test_nothing_is_measured_where_all_is_finished_but_fresh_runs_it_again(insta
         cost = ask(cells, settings, installed)
         assert cost.lines == (Line("blobs", "baseline", 0, 1),)
         assert sentence(cost) == "1 cell (1 finished), nothing to run."
-        again = ask(cells, settings, installed, fresh=True)
+        again = ask(cells, settings, installed, again=lambda record: True)
         assert (again.lines[0].cells, again.finished) == (1, 0)
         assert again.seconds > 0
 

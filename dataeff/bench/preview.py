@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from dataeff.bench.pace import Pace, Site
-from dataeff.bench.results import is_done
-from dataeff.bench.runner import Cell, Settings
+from dataeff.bench.results import read_json, settled
+from dataeff.bench.runner import Again, Cell, Settings, never
 from dataeff.plugins import Installed
 from dataeff.training.cell import pick_device
 
@@ -114,12 +114,12 @@ def preview(
     installed: Installed,
     steps: int = 5,
     tell: Callable[[str], None] = lambda line: None,
-    fresh: bool = False,
+    again: Again = never,
 ) -> Preview:
     """Measure a few steps of every strategy that has cells to run, and extrapolate.
 
-    Nothing is written. What goes wrong with one strategy is said on its line. With `fresh`,
-    finished cells are to be run again.
+    Nothing is written. What goes wrong with one strategy is said on its line. `again` says of a
+    cell's record whether it is to be run again, as in `run_cells`.
     """
 
     def measured(group: Group) -> Iterator[Line]:
@@ -131,11 +131,11 @@ def preview(
                 line = _filled(line, site.pace(cell))
             yield line
 
-    return _collected(map(measured, _by_task(cells, fresh)), settings)
+    return _collected(map(measured, _by_task(cells, again)), settings)
 
 
 def quick(
-    cells: Sequence[Cell], settings: Settings, installed: Installed, fresh: bool = False
+    cells: Sequence[Cell], settings: Settings, installed: Installed, again: Again = never
 ) -> Preview:
     """Measure the first strategy of each task, and give its pace to the others.
 
@@ -153,17 +153,18 @@ def quick(
             known = known if known.measured else pace
             yield _filled(line, pace) if line.cells else line
 
-    return _collected(map(measured, _by_task(cells, fresh)), settings)
+    return _collected(map(measured, _by_task(cells, again)), settings)
 
 
-def _by_task(cells: Sequence[Cell], fresh: bool) -> Iterator[Group]:
+def _by_task(cells: Sequence[Cell], again: Again) -> Iterator[Group]:
     """Yield the lines of each task, still empty, each with a cell to measure it by."""
     for task in dict.fromkeys(cell.task_name for cell in cells):
         group = []
         ours = [cell for cell in cells if cell.task_name == task]
         for strategy in dict.fromkeys(cell.strategy for cell in ours):
             seeds = [cell for cell in ours if cell.strategy == strategy]
-            finished = 0 if fresh else sum(is_done(cell.folder) for cell in seeds)
+            records = [read_json(cell.folder / "run.json") for cell in seeds]
+            finished = sum(settled(record) and not again(record) for record in records)
             group.append((Line(task, strategy, len(seeds) - finished, finished), seeds[0]))
         yield group
 

@@ -115,7 +115,11 @@ def write_parquet(path: Path, table: pd.DataFrame) -> None:
 
 def is_done(folder: Path) -> bool:
     """Say whether the cell needs no more running."""
-    record = read_json(folder / "run.json")
+    return settled(read_json(folder / "run.json"))
+
+
+def settled(record: dict[str, Any] | None) -> bool:
+    """Say whether a cell with this record needs no more running."""
     return record is not None and record["status"] in DONE
 
 

@@ -25,10 +25,10 @@ import torch
 
 from dataeff.bench.conditions import conditions_id
 from dataeff.bench.results import (
-    DONE,
     cell_folder,
     claimed,
     read_json,
+    settled,
     write_csv,
     write_json,
     write_parquet,
@@ -125,6 +125,15 @@ class Event:
 Watcher = Callable[[Event], None]
 
 
+Again = Callable[[dict[str, Any] | None], bool]
+"""Says of a cell's record, None where there is none, whether to start the cell anew."""
+
+
+def never(record: dict[str, Any] | None) -> bool:
+    """Start no finished cell anew."""
+    return False
+
+
 class Cells(Protocol):
     """Cells in order; more may join while they are run."""
 
@@ -141,7 +150,7 @@ def run_cells(
 ) -> None:
     """Run what is not finished yet; a cell that fails is recorded and the rest goes on.
 
-    `again` says of a cell's record, None where there is none, whether to start the cell anew.
+    `again` says which cells to start anew.
     """
     for number, cell in enumerate(cells, 1):
 
@@ -158,7 +167,7 @@ def run_cells(
             record = read_json(cell.folder / "run.json")
             if again(record):
                 empty(cell.folder)
-            elif record and record["status"] in DONE:
+            elif settled(record):
                 tell("skipped", record=record)
                 continue
             tell("started")

@@ -125,11 +125,7 @@ class Schedule:
         """Return the records of the finished cells, by seed."""
         cells = [self._cell(task, strategy, seed) for seed in range(self._suite.seeds)]
         records = {cell.seed: read_json(cell.folder / "run.json") for cell in cells}
-        return {seed: record for seed, record in records.items() if _is_finished(record)}
-
-
-def _is_finished(record: dict[str, Any] | None) -> bool:
-    return record is not None and record["status"] == "finished"
+        return {seed: r for seed, r in records.items() if r and r["status"] == "finished"}
 
 
 def _seconds(record: dict[str, Any]) -> float:

@@ -96,16 +96,16 @@ def run(
         # A suite that names its controls keeps to these.
         chosen.controls = controls and (chosen.controls or True)
     settings = runner.Settings(results, device, data_root, plugin_dirs, in_process, timeout)
-    schedule = Schedule(chosen, settings, installed)
+    schedule, again = Schedule(chosen, settings, installed), _again(fresh, rerun_flagged)
     if dry_run:
-        _preview(schedule, settings, installed, fresh)
+        _preview(schedule, settings, installed, again)
         return
     if not yes:
-        _ask(schedule, settings, installed, fresh)
+        _ask(schedule, settings, installed, again)
     command = shlex.join(["dataeff", *sys.argv[1:]])
     runner.write_suite(chosen, schedule.data, settings, command)
     with Watch(console) as watch:
-        runner.run_cells(schedule, settings, watch, _again(fresh, rerun_flagged))
+        runner.run_cells(schedule, settings, watch, again)
     show(results / chosen.name, with_page=True)
     failed = runner.failures(schedule.cells)
     for line in failed:
@@ -123,12 +123,12 @@ def _again(fresh: bool, flagged: bool) -> Any:
     return doubtful if flagged else lambda record: fresh
 
 
-def _preview(schedule: Any, settings: Any, installed: Any, fresh: bool) -> None:
+def _preview(schedule: Any, settings: Any, installed: Any, again: Any) -> None:
     from dataeff.bench import preview
     from dataeff.report.terminal import aligned
 
     with console.status("Measuring a few steps of each strategy"):
-        costs = preview.preview(schedule.cells, settings, installed, fresh=fresh)
+        costs = preview.preview(schedule.cells, settings, installed, again=again)
     click.echo("\n".join(aligned(*preview.table(costs))))
     click.echo(f"\n{preview.sentence(costs)} {preview.REMARK}")
     if names := schedule.control_names:
@@ -138,12 +138,19 @@ def _preview(schedule: Any, settings: Any, installed: Any, fresh: bool) -> None:
         )
 
 
-def _ask(schedule: Any, settings: Any, installed: Any, fresh: bool) -> None:
+def _someone_is_there() -> bool:
+    return console.is_terminal and sys.stdin.isatty()
+
+
+def _ask(schedule: Any, settings: Any, installed: Any, again: Any) -> None:
     """Ask before a long run, where somebody is there to answer."""
     from dataeff.bench import preview
 
-    if not (console.is_terminal and sys.stdin.isatty()):
+    if not _someone_is_there():
         return
-    costs = preview.quick(schedule.cells, settings, installed, fresh=fresh)
-    if preview.asks(costs.seconds):
-        click.confirm(f"{preview.sentence(costs)} Go on?", abort=True, err=True)
+    costs = preview.quick(schedule.cells, settings, installed, again=again)
+    if not preview.asks(costs.seconds):
+        return
+    if not click.confirm(f"{preview.sentence(costs)} Go on?", err=True):
+        click.echo("Nothing was run.", err=True)
+        raise click.exceptions.Exit(1)
