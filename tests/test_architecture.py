@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -105,3 +107,11 @@ def test_public_names_have_docstrings():
             hook = any("hookimpl" in ast.dump(d) for d in getattr(node, "decorator_list", ()))
             if public and not hook:
                 assert ast.get_docstring(node), f"{path.name}: {node.name} has no docstring"
+
+
+def test_reading_results_imports_no_torch():
+    code = (
+        "import sys, dataeff.cli, dataeff.report.page, dataeff.report.latex, dataeff.report.figures\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
