@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 SAME = 1.1
 """Costs may differ by this factor between a method and its control."""
 SAVES = 1.05
 """A method that saves less than this factor has the reference itself as its control."""
 # Beyond this factor the clock has seen something that the count has not.
-_DISAGREE = 1.25
+_DISAGREE = math.log(1.25)
 
 
-def cost(time: float, work: float) -> float:
+def cost(times: Iterable[float], work: float) -> float:
     """Return what a strategy costs, as a share of the reference: counted work, or measured time.
 
-    The count is exact where the clock is noisy, so it is taken where the two agree. Overhead,
-    precision and waiting show on the clock alone. NaN means unknown.
+    The count is exact where the clock is noisy. The clock is believed only where two seeds or more,
+    and all of them, differ from the count to the same side: overhead, precision and waiting show
+    there alone. `times` are shares too, one per seed; NaN means unknown, or not to be trusted.
     """
-    if math.isnan(work) or math.isnan(time):
-        return time if math.isnan(work) else work
-    return work if abs(math.log(time / work)) <= math.log(_DISAGREE) else time
+    known = [time for time in times if not math.isnan(time)]
+    if not known or math.isnan(work):
+        return _mean(known) if known else work
+    apart = [math.log(time / work) for time in known]
+    slower, faster = min(apart) > _DISAGREE, max(apart) < -_DISAGREE
+    return _mean(known) if len(known) > 1 and (slower or faster) else work
+
+
+def _mean(shares: list[float]) -> float:
+    return math.exp(sum(map(math.log, shares)) / len(shares))

@@ -134,9 +134,9 @@ def control(folder, name, accuracies, **more):
 @pytest.mark.parametrize(
     ("accuracies", "expected"),
     [
-        ([81.0, 82.1, 82.9], "worse, -2.00 points (-2.25..-1.75), against half at 2.00x"),
-        ([75.0, 80.0, 79.0], "not told apart, +2.00 points (-2.97..+6.97), against half at 2.00x"),
-        ([71.0, 72.1, 72.9], "better, +8.00 points (+7.75..+8.25), against half at 2.00x"),
+        ([81.0, 82.1, 82.9], "worse, -2.00 points (-2.25..-1.75)"),
+        ([75.0, 80.0, 79.0], "not told apart, +2.00 points (-2.97..+6.97)"),
+        ([71.0, 72.1, 72.9], "better, +8.00 points (+7.75..+8.25)"),
     ],
 )
 def test_a_method_is_told_how_it_stands_against_a_control_of_its_cost(folder, accuracies, expected):
@@ -146,6 +146,7 @@ def test_a_method_is_told_how_it_stands_against_a_control_of_its_cost(folder, ac
     control(folder, "half", accuracies)
     control(folder, "tenth", accuracies, seconds=0.2, flops=20)
     lines = folder.lines()
+    expected += " at 1.00x the speed (1.00-1.00) of half at 2.00x"
     assert lines.loc["ours", "against_controls"] == expected
     assert not lines.loc[["base", "half", "tenth"], "against_controls"].any()
     assert f"ours against controls of its cost: {expected}" in plain_text(folder.board())
@@ -175,7 +176,14 @@ def test_what_only_the_clock_sees_is_judged_by_the_clock(folder):
     folder.fill("base", [90.0, 90.0], [2, 2.2], flops=200)
     folder.fill("ours", [89.0, 89.5], [1, 1.1], flops=200)
     control(folder, "half", [88.0, 88.6])
-    assert "against half at" in folder.lines().loc["ours", "against_controls"]
+    assert "of half at" in folder.lines().loc["ours", "against_controls"]
+
+
+def test_times_of_a_busy_machine_are_no_cost(folder):
+    folder.fill("base", [90.0, 90.0], [2, 2.2], flops=200)
+    folder.fill("ours", [89.0, 89.5], [1, 1.1], flops=200, machine={"flags": ["busy"]})
+    control(folder, "half", [88.0, 88.6])
+    assert folder.lines().loc["ours", "against_controls"] == ""
 
 
 def test_a_small_saving_is_judged_where_a_control_of_its_cost_was_run(folder):
@@ -236,6 +244,19 @@ def test_runs_of_another_task_or_of_another_name_are_left_out(folder):
     assert board.notes == [
         "1 run was left out: the task blobs was another one then.",
         "1 run was left out: the task renamed was another one then.",
+    ]
+
+
+def test_a_composition_is_as_old_as_its_parts(folder):
+    old, new = {"ours": "a", "other": "c"}, {"ours": "b"}
+    folder.add("base", 0, 90.0, sources={"base": "x"})
+    folder.add("ours+other", 0, 80.0, sources=old, ended="2026-01-01")
+    folder.add("other", 0, 85.0, sources={"other": "c"}, ended="2026-01-01")
+    folder.add("ours", 0, 81.0, sources=new, ended="2026-02-01")
+    board = folder.board()
+    assert board.table["strategy"].tolist() == ["base", "other", "ours"]
+    assert board.notes == [
+        "1 run was left out: ours+other had another source or other defaults then."
     ]
 
 

@@ -34,12 +34,12 @@ def matching_controls(
     existing: Mapping[str, float],
     kinds: Iterable[Entry],
     installed: Installed,
-) -> list[str]:
-    """Return the controls for methods of these costs, shares of the reference's time.
+) -> dict[str, float]:
+    """Return the controls for methods of these costs, shares of the reference, with their own.
 
     `existing` are the controls that there are, with their own costs: one near enough serves.
     """
-    wanted = []
+    wanted = {}
     costs = [cost for cost in costs if cost <= 1 / SAVES]
     for kind in kinds:
         own = {label: cost for label, cost in existing.items() if _is(label, kind)}
@@ -47,22 +47,22 @@ def matching_controls(
         for cost in costs:
             label = min(own, key=lambda label: _apart(own[label], cost), default=None)
             if label is not None and _apart(own[label], cost) <= math.log(SAME):
-                wanted.append(label)
+                wanted[label] = own[label]
             else:
                 uncovered.append(cost)
-        wanted += [_label(kind, share, installed) for share in shared_costs(uncovered)]
-    return list(dict.fromkeys(wanted))
+        wanted |= {_label(kind, share, installed): share for share in shared_costs(uncovered)}
+    return wanted
 
 
 def shared_costs(costs: Iterable[float]) -> list[float]:
-    """Join similar costs into one between them, with two digits."""
+    """Join similar costs into one between them, of two digits."""
     groups: list[list[float]] = []
     for cost in sorted(costs):
         if groups and cost <= groups[-1][0] * _SHARED:
             groups[-1].append(cost)
         else:
             groups.append([cost])
-    return [max(0.01, round(math.sqrt(group[0] * group[-1]), 2)) for group in groups]
+    return [float(f"{math.sqrt(group[0] * group[-1]):.2g}") for group in groups]
 
 
 def _apart(a: float, b: float) -> float:

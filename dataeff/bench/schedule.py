@@ -38,7 +38,8 @@ class Schedule:
         # Once per strategy, not per cell: a source hash reads and parses files.
         self._parts = {text: compose(text, installed) for text in suite.strategies}
         self._described = {text: describe(parts) for text, parts in self._parts.items()}
-        self._controls: dict[str, list[str]] = {name: [] for name in suite.tasks}
+        # With the cost that each was made for.
+        self._controls: dict[str, dict[str, float]] = {name: {} for name in suite.tasks}
         self.cells = [
             self._cell(task, strategy, seed)
             for task in suite.tasks
@@ -72,6 +73,9 @@ class Schedule:
         """Return the names of the controls that may join; none where no method is judged."""
         return [kind.name for kind in self._kinds] if self._methods() else []
 
+    def _is_control(self, strategy: str) -> bool:
+        return is_control(self._parts.get(strategy) or compose(strategy, self._installed))
+
     def _methods(self) -> list[str]:
         return [
             text
@@ -85,14 +89,17 @@ class Schedule:
         methods = self._methods()
         if not (self._kinds and methods):
             return []
-        existing = self._costs(task, [*planned, *self._controls_on_disk(task)])
+        # One that failed, or is not finished yet, is there as well.
+        existing = self._controls[task] | self._costs(
+            task, [*planned, *self._controls_on_disk(task)]
+        )
         costs = self._costs(task, methods).values()
         wanted = matching_controls(costs, existing, self._kinds, self._installed)
-        new = [label for label in wanted if label not in planned]
-        self._controls[task] += new
+        new = {label: share for label, share in wanted.items() if label not in planned}
+        self._controls[task] |= new
         seeds = range(self._suite.seeds)
         self.cells += [self._cell(task, label, seed) for seed in seeds for label in new]
-        return new
+        return list(new)
 
     def _controls_on_disk(self, task: str) -> list[str]:
         """List the controls that an earlier command has run, as they would be run now."""
@@ -114,9 +121,10 @@ class Schedule:
         for strategy in strategies:
             mine = self._finished(task, strategy)
             both = [(mine[seed], base[seed]) for seed in mine if seed in base]
-            work = _ratio((ours["flops"], theirs["flops"]) for ours, theirs in both)
-            time = _ratio((_seconds(ours), _seconds(theirs)) for ours, theirs in both)
-            known = work if is_control(compose(strategy, self._installed)) else cost(time, work)
+            work = cost([ours["flops"] / theirs["flops"] for ours, theirs in both], math.nan)
+            times = [_seconds(ours) / _seconds(theirs) for ours, theirs in both]
+            # A control is what was counted, whatever its clock says.
+            known = work if self._is_control(strategy) else cost(times, work)
             if not math.isnan(known):
                 costs[strategy] = known
         return costs
@@ -133,9 +141,3 @@ def _seconds(record: dict[str, Any]) -> float:
     if (record.get("machine") or {}).get("flags"):
         return math.nan
     return record["clocks"].get("prepare", 0.0) + record["clocks"]["train"]
-
-
-def _ratio(pairs: Iterable[tuple[float, float]]) -> float:
-    """Return the geometric mean of ours / theirs, over the pairs that are known."""
-    logs = [math.log(ours / theirs) for ours, theirs in pairs if ours > 0 and theirs > 0]
-    return math.exp(sum(logs) / len(logs)) if logs else math.nan

@@ -15,7 +15,7 @@ def rivals(costs: Array, methods: NDArray[np.bool_], control: NDArray[np.bool_])
 
     Costs are shares of the reference's.
     """
-    ours = np.flatnonzero(methods & ~np.isnan(costs))
+    ours = np.flatnonzero(methods & (costs <= 1 / SAVES))
     theirs = np.flatnonzero(control & ~np.isnan(costs))
     apart = np.abs(np.log(costs[ours])[:, None] - np.log(costs[theirs])[None])
     near = np.argwhere(apart <= np.log(SAME))
@@ -24,7 +24,7 @@ def rivals(costs: Array, methods: NDArray[np.bool_], control: NDArray[np.bool_])
 
 def against_controls(
     pairs: NDArray,
-    compared: Paired,
+    compared: tuple[Paired, Paired],
     told: NDArray[np.int_],
     names: list[str],
     speedup: Array,
@@ -33,14 +33,19 @@ def against_controls(
     control: NDArray[np.bool_],
     ranked: NDArray[np.bool_],
 ) -> list[str]:
-    """Return what is to be said of each row against the controls of its cost, '' for nothing."""
+    """Return what is to be said of each strategy against the controls of its cost, or ''.
+
+    `compared` are the differences in accuracy, and in the logarithm of time, of each pair.
+    """
     said: list[list[str]] = [[] for _ in names]
     for i, (method, rival) in enumerate(pairs):
-        if compared.n[i] > 0:
-            text = against_control(compared, i, told[i], names[rival], speedup[rival])
+        if compared[0].n[i] > 0:
+            text = against_control(
+                *compared, i, told[i], f"{names[rival]} at {speedup[rival]:.2f}x"
+            )
             said[method].append(text)
     there = np.flatnonzero(control & ~np.isnan(costs))
-    for i in np.flatnonzero(methods & (costs < 1 / SAVES)):
+    for i in np.flatnonzero(methods & (costs <= 1 / SAVES)):
         if not said[i]:
             said[i].append(without_control(costs[i], costs[there], [names[j] for j in there]))
     free = ["" if fair else "if what is off the clock cost nothing: " for fair in ranked]

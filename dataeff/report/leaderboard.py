@@ -29,7 +29,7 @@ _MEANS = {
 }
 COLUMNS = [
     *("task", "strategy", "rank", "claim", "verdict", "n", "accuracy", "accuracy_std"),
-    *("difference", "difference_low", "difference_high", "equivalence_p"),
+    *("difference", "difference_low", "difference_high", "equivalence_p", "margin"),
     *("macro_f1", "worst_class"),
     *("prepare_seconds", "train_seconds", "speedup", "speedup_low", "speedup_high", "oracle"),
     *("ideal_speedup", "realised", "target", "target_seconds", "target_reached"),
@@ -76,7 +76,9 @@ class _Grid:
     def __call__(self, name: str) -> Array:
         grid = np.full(self.shape, np.nan)
         if name in self.cells:
-            grid[self.place] = self.cells[name].to_numpy(dtype=float)
+            values = self.cells[name]
+            # Of a text, whether there is one.
+            grid[self.place] = values != "" if name == "contended" else values.to_numpy(dtype=float)
         return grid
 
 
@@ -103,17 +105,23 @@ def _table(
     free = np.exp(paired(np.log(_line_of(clocked, base) / clocked)).mean)
     ideal = np.exp(paired(np.log(_line_of(flops, base) / flops)).mean)
     methods = judged & ~control
-    costs = np.array([cost(1 / f, 1 / i) for f, i in zip(free, ideal, strict=True)])
+    sure = np.where(grid("contended"), np.nan, clocked)
+    costs = np.array(
+        [cost(*line) for line in zip(sure / _line_of(sure, base), 1 / ideal, strict=True)]
+    )
     # A control is what was counted, whatever its clock says.
     costs = np.where(control & ~np.isnan(ideal), 1 / ideal, costs)
-    pairs = rivals(costs, methods, control)
-    against = paired(accuracy[pairs[:, 0]] - accuracy[pairs[:, 1]], _resolution(grid))
+    pairs = rivals(costs, methods, control & judged)
+    ours, theirs = pairs.T
+    against = paired(accuracy[ours] - accuracy[theirs], _resolution(grid))
+    pace = paired(np.log(total[theirs] / total[ours]))
     claims = claim(_only(points, judged), _only(speed, judged), against, margin)
 
     table["difference"] = points.mean
     table["difference_low"] = np.where(judged, points.low, points.mean)
     table["difference_high"] = np.where(judged, points.high, points.mean)
     table["equivalence_p"] = np.where(judged, points.p_equivalent(margin), np.nan)
+    table["margin"] = margin
     table["speedup"] = np.exp(speed.mean)
     table["speedup_low"], table["speedup_high"] = np.exp(speed.low), np.exp(speed.high)
     table["oracle"] = np.where(ranked, np.nan, free)
@@ -132,7 +140,7 @@ def _table(
     table["rank"] = ranks(tier, *(np.where(ranked, end, np.nan) for end in (speed.low, speed.high)))
     table["pareto"] = pareto(table["speedup"].where(ranked), table["accuracy"])
     table["against_controls"] = against_controls(
-        pairs, against, claims.rivals, grid.names, free, costs, methods, control, ranked
+        pairs, (against, pace), claims.rivals, grid.names, free, costs, methods, control, ranked
     )
     aim = np.nan if base is None else table["accuracy"][base] - margin
     _add_curves(table, looks, grid, base, total, aim if target is None else target)

@@ -28,7 +28,8 @@ class Read:
     ended: str
     suite: tuple[str, str | None]
     """The task and the data as they were when it ran."""
-    version: tuple[Any, Any]
+    parameters: dict[str, Any]
+    sources: dict[str, str]
     line: Record
     classes: dict[str, list] | None
     conditions: dict[str, Any]
@@ -43,7 +44,8 @@ def read_record(run: Record) -> Read:
         folder=run["folder"],
         ended=run.get("ended") or "",
         suite=(run["task_id"], run.get("data")),
-        version=(run.get("parameters"), run.get("sources")),
+        parameters=run.get("parameters") or {},
+        sources=run.get("sources") or {},
         line=_line(run),
         classes=run.get("classes"),
         conditions=run["conditions"],
@@ -76,11 +78,17 @@ def current_runs(folder: Path, suite: dict[str, Any]) -> tuple[list[Read], list[
         else:
             runs.append(run)
     runs.sort(key=lambda run: run.ended)
-    newest = {run.label: run.version for run in runs}
+    newest = {run.label: run.parameters for run in runs}
+    # By part: a composition is as old as the oldest of its parts.
+    sources = {(*run.label[:2], part): hash_ for run in runs for part, hash_ in run.sources.items()}
+    kept = []
     for run in runs:
-        if run.version != newest[run.label]:
+        current = all(sources[*run.label[:2], part] == h for part, h in run.sources.items())
+        if current and run.parameters == newest[run.label]:
+            kept.append(run)
+        else:
             left_out[f"{run.label[2]} had another source or other defaults then"] += 1
-    runs = [run for run in runs if run.version == newest[run.label]]
+    runs = kept
     # One line per seed, the newest, also where folders were copied together.
     single = list({(run.label, run.seed): run for run in runs}.values())
     if len(single) < len(runs):
@@ -145,14 +153,15 @@ def classes_table(runs: list[Read], reference: str) -> pd.DataFrame:
     if not runs:
         return pd.DataFrame(columns=columns)
     sizes = [len(run.classes["accuracy"]) for run in runs]
-    labels = pd.DataFrame([run.label for run in runs], columns=columns[:3])
-    table = labels.loc[np.repeat(np.arange(len(runs)), sizes)]
+    labels = pd.DataFrame([(*run.label, run.seed) for run in runs], columns=[*columns[:3], "seed"])
+    table = labels.loc[np.repeat(np.arange(len(runs)), sizes)].reset_index(drop=True)
     table["label"] = np.concatenate([np.arange(size) for size in sizes])
     for name in ("accuracy", "trained"):
         table[name] = np.concatenate([np.array(run.classes[name], dtype=float) for run in runs])
+    place = ["task", "conditions", "seed", "label"]
+    base = table[table["strategy"] == reference].set_index(place)["accuracy"]
+    theirs = base.reindex(pd.MultiIndex.from_frame(table[place])).to_numpy()
+    # Seed by seed, as all else: seeds that only one of them has do not count.
+    table["difference"] = table["accuracy"] - theirs
     keys = ["task", "conditions", "strategy", "label"]
-    means = table.groupby(keys, sort=False).mean().reset_index()
-    base = means[means.strategy == reference].set_index(["task", "conditions", "label"])["accuracy"]
-    place = pd.MultiIndex.from_frame(means[["task", "conditions", "label"]])
-    means["difference"] = means["accuracy"].to_numpy() - base.reindex(place).to_numpy()
-    return means[columns]
+    return table.drop(columns="seed").groupby(keys, sort=False).mean().reset_index()[columns]

@@ -64,15 +64,16 @@ def _more(shared: float, needed: float) -> str:
     return f"about {more} more seed{'s' if more > 1 else ''}"
 
 
-def against_control(pair: Paired, i: int, told: int, name: str, speedup: float) -> str:
-    """Return how one method compares with one control, by name and speed-up of the control."""
-    against = f"{name} at {speedup:.2f}x"
-    points = f"{pair.mean[i]:+z.2f} points"
-    if pair.n[i] < 2:
-        return f"{points} against {against}: one seed tells nothing"
+def against_control(points: Paired, pace: Paired, i: int, told: int, control: str) -> str:
+    """Return how the pair number i, a method and a control, compares in accuracy and in time."""
+    mean = f"{points.mean[i]:+z.2f} points"
+    if points.n[i] < 2 or pace.n[i] < 2:
+        return f"{mean} against {control}: one seed tells nothing"
     # -1 is the last of the three.
     word = ("not told apart", "better", "worse")[told]
-    return f"{word}, {points} ({pair.low[i]:+z.2f}..{pair.high[i]:+z.2f}), against {against}"
+    speed, low, high = np.exp([pace.mean[i], pace.low[i], pace.high[i]])
+    limits = f"({points.low[i]:+z.2f}..{points.high[i]:+z.2f})"
+    return f"{word}, {mean} {limits} at {speed:.2f}x the speed ({low:.2f}-{high:.2f}) of {control}"
 
 
 def without_control(cost: float, costs: Array, names: list[str]) -> str:
