@@ -77,7 +77,7 @@ def board(
         "task_ids": {task: f"id-{task}" for task in tasks},
         "data": {},
         "reference": strategies[0],
-        "command": "dataeff run hand",
+        "commands": ["dataeff run hand"],
     }
     return Board(
         suite=content | suite,

@@ -25,7 +25,7 @@ class Folder:
             "seeds": 3,
             "strategies": ["base"],
             "tasks": {"blobs": {"dataset": "blobs", "model": "tiny", "epochs": 2.0}},
-            "command": "dataeff run hand",
+            "commands": ["dataeff run hand"],
         }
         (self.path / "suite.json").write_text(json.dumps(content | more))
 

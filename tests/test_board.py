@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from records import Folder
-from shell import mistake, ok
+from shell import call, mistake, ok
 
 from dataeff.report.board import write_tables
 from dataeff.report.figures import FIGURES, draw
@@ -219,7 +219,7 @@ def test_contended_cells_are_counted_and_said(folder):
     assert board.runs["contended"].tolist() == ["", "others were busy"]
     (note,) = board.notes
     assert note.startswith("1 cell was measured while the machine was busy")
-    assert note.endswith("dataeff run hand --rerun-flagged")
+    assert note.endswith("add --rerun-flagged to the command that ran them.")
 
 
 # Forms -----------------------------------------------------------------------------------------
@@ -258,6 +258,43 @@ def test_the_command_prints_every_form(folder, monkeypatch):
     assert [line["target_seconds"] for line in reached] == [1.025, 0.525]
     assert "--json and --latex" in mistake("leaderboard", "hand", "--json", "--latex")
     assert "--margin" in mistake("leaderboard", "hand", "--margin", "0")
+
+
+def test_notes_are_said_in_every_form(folder, monkeypatch):
+    monkeypatch.chdir(folder.path.parent.parent)
+    folder.add("base", 0, 90.0).add("base", 1, 90.0, task_id="old")
+    note = "1 run was left out: the task blobs was another one then."
+    assert f"% {note}" in latex(folder.board())
+    for form in ("--json", "--latex", "--markdown"):
+        assert note in call("leaderboard", "hand", form).stderr
+
+
+def test_results_are_found_by_their_folder_too(folder, monkeypatch):
+    folder.add("base", 0, 90.0)
+    assert "base" in ok("leaderboard", folder.path)
+    monkeypatch.chdir(folder.path.parent)
+    assert "name a suite, or add --results DIR" in mistake("leaderboard", "elsewhere/hand")
+
+
+@pytest.mark.parametrize("option", ["--margin", "--target"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-1"])
+def test_what_is_no_number_is_refused(folder, option, value):
+    assert option in mistake("leaderboard", folder.path, option, value)
+
+
+def test_a_table_that_cannot_be_written_is_one_sentence(folder, tmp_path):
+    folder.add("base", 0, 90.0)
+    (tmp_path / "file").touch()
+    result = call("leaderboard", folder.path, "--csv", tmp_path / "file" / "x.csv")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: Cannot use ")
+
+
+def test_nothing_to_draw_is_a_mistake(folder):
+    folder.add("base", 0, status="failed")
+    assert "There is nothing to draw" in mistake("plot", folder.path)
+    folder.add("base", 1, 90.0)
+    assert "There is nothing to draw" in mistake("plot", folder.path, "--figure", "shares")
 
 
 def test_every_figure_is_drawn_and_the_same_numbers_give_the_same_file(folder, tmp_path):

@@ -266,6 +266,14 @@ def test_a_long_run_is_asked_about_on_a_terminal(monkeypatch, seconds, answer, a
     assert unasked.exit_code == 0
 
 
+def test_the_command_that_is_kept_says_what_and_not_how(monkeypatch):
+    from dataeff.cli.running import _command
+
+    words = ["dataeff", "run", "my suite", "--fresh", "-y", "--seeds", "2", "--rerun-flagged"]
+    monkeypatch.setattr(sys, "argv", words)
+    assert _command() == "dataeff run 'my suite' --seeds 2"
+
+
 def test_fresh_and_rerun_flagged_exclude_each_other():
     said = mistake(*ADHOC, "-s", "baseline", "--fresh", "--rerun-flagged")
     assert said == "--fresh runs all cells again; leave it out, or --rerun-flagged."

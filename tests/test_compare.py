@@ -597,7 +597,7 @@ class Results:
             "reference": "baseline",
             "task_ids": {"blobs": "t1", "rings": "t1"},
             "published": [],
-            "command": "dataeff run -d blobs --name hand",
+            "commands": ["dataeff run -d blobs --name hand"],
         }
         (self.path / "suite.json").write_text(json.dumps(content | more))
 

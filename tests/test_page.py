@@ -259,7 +259,7 @@ def test_what_is_missing_is_said_plainly():
     text, page = read(board)
     said = page.text("div.progress")
     assert re.findall(r'<div class="name">.*?<span>(\w+)', text)[-1] == "amp"
-    assert "45 of 50 runs are finished" in said
+    assert "45 of 55 runs have ended" in said
     assert "No run yet: late." in said
     assert "no finished run yet" in page.text("article")
     assert "progress" not in read(boards.board())[0].partition("</style>")[2].split("<script")[0]
@@ -317,7 +317,7 @@ def test_unknown_numbers_are_dashes(seeds):
 def hostile():
     board = boards.renamed(boards.board(), HOSTILE)
     evil = HOSTILE["infobatch"]
-    suite = board.suite | {"title": evil, "command": f"dataeff run {evil}"}
+    suite = board.suite | {"title": evil, "commands": [f"dataeff run {evil}"]}
     columns = ("verdict", "against_controls", "note", "trouble", "claim")
     board = boards.changed(board, **{name: {HOSTILE["amp"]: evil} for name in columns})
     board.compositions["says"] = evil

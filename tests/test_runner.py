@@ -277,6 +277,23 @@ def test_fresh_runs_a_finished_cell_again_to_the_same_numbers(bench):
     assert not (cell.folder / "leftover").exists()
 
 
+def test_a_later_command_does_not_make_the_earlier_ones_unsaid(bench):
+    def asked(command, *strategies, seeds):
+        bench.cells(*strategies, seeds=seeds)
+        data = json.loads((bench.root / "suite.json").read_text())["data"]
+        runner.write_suite(bench.suite, data, bench.settings, command)
+        return json.loads((bench.root / "suite.json").read_text())
+
+    asked("dataeff run try", "baseline", "amp", seeds=3)
+    told = asked("dataeff run try -s random_subset", "baseline", "random_subset", seeds=1)
+    assert told["strategies"] == ["baseline", "amp", "random_subset[keep=0.5]"]
+    assert told["seeds"] == 3
+    assert told["commands"] == ["dataeff run try", "dataeff run try -s random_subset"]
+    bench.cells("baseline", epochs=9)
+    fresh = json.loads((bench.root / "suite.json").read_text())
+    assert fresh["strategies"] == ["baseline"], "another task: nothing of the old one counts"
+
+
 def test_only_what_is_asked_for_runs_again(bench):
     cells = bench.cells("baseline", "random_backprop")
     bench.run(cells)

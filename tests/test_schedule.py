@@ -142,7 +142,7 @@ def test_controls_can_be_switched_off_or_named(bench, installed):
         "random_backprop",
         "short_schedule",
     ], "a plugin that is installed does not join by itself"
-    with pytest.raises(DataeffError, match=r"'baseline' cannot be had at any cost; known: mine"):
+    with pytest.raises(DataeffError, match=r"'baseline' cannot be had at any cost\. Known: mine"):
         control_kinds(["baseline"], installed)
 
 

@@ -91,6 +91,16 @@ MISTAKES = {
         "modell =",
         "there is no key 'tasks.blobs.modell'. Did you mean model?",
     ),
+    "controls as a text": (
+        "seeds = 2",
+        "seeds = 2\ncontrols = 'all'",
+        "controls: write true, false, or a list of names in brackets (it is 'all').",
+    ),
+    "a control that there is not": (
+        "seeds = 2",
+        "seeds = 2\ncontrols = ['baselin']",
+        "controls: 'baselin' cannot be had at any cost. Known: random_backprop, short_schedule.",
+    ),
     "unknown key, nothing close": (
         "seeds = 2",
         "zzz = 2",

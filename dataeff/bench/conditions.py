@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import subprocess
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 
 from dataeff.plugins import Installed
-from dataeff.training.machine import cores, highest_cpu_clock, memory_gib
+from dataeff.training.machine import cores, memory_gib
 from dataeff.training.nvml import find_gpu
 
 _PACKAGE = Path(__file__).parent.parent
@@ -57,23 +58,26 @@ def device_name(device: torch.device) -> str:
 
 
 def device_facts(device: torch.device) -> dict[str, Any]:
-    """Return the device's memory in whole GiB, its highest clock in MHz, and its driver."""
+    """Return the device's memory, roughly, and its driver."""
     if device.type == "cuda":
         gpu = find_gpu(device)
         return {
-            "memory_gib": round(torch.cuda.get_device_properties(device).total_memory / 2**30),
-            "highest_mhz": gpu.highest_clock() if gpu else None,
+            "memory_gib": _about(torch.cuda.get_device_properties(device).total_memory / 2**30),
             "driver": (gpu and gpu.driver()) or kernel_driver(),
             "cuda": torch.version.cuda,
             "cudnn": torch.backends.cudnn.version(),
         }
     memory = memory_gib()
     return {
-        # Whole: the kernel keeps a little for itself, and not always the same.
-        "memory_gib": None if memory is None else round(memory),
-        "highest_mhz": highest_cpu_clock() if device.type == "cpu" else None,
+        "memory_gib": None if memory is None else _about(memory),
         **dict.fromkeys(("driver", "cuda", "cudnn")),
     }
+
+
+def _about(gib: float) -> int:
+    """Return a size in coarse steps: the kernel keeps a little for itself, not always the same."""
+    step = 2 ** max(0, math.floor(math.log2(gib)) - 2)
+    return step * round(gib / step + 0.25)
 
 
 def kernel_driver(root: Path = Path("/")) -> str | None:

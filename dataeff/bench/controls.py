@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from dataeff.cost import SAME, SAVES
-from dataeff.errors import DataeffError
+from dataeff.errors import DataeffError, did_you_mean
 from dataeff.plugins import Installed, canonical, compose
 from dataeff.registry import Entry, parse_one
 
@@ -24,8 +24,9 @@ def control_kinds(wanted: bool | list[str], installed: Installed) -> list[Entry]
         return [entry for entry in able if entry.source in bundled and not entry.alias_of]
     for name in wanted:
         if name not in {entry.name for entry in able}:
-            known = ", ".join(entry.name for entry in able)
-            raise DataeffError(f"controls: {name!r} cannot be had at any cost; known: {known}.")
+            known = [entry.name for entry in able]
+            hint = did_you_mean(name, known) or f" Known: {', '.join(known)}."
+            raise DataeffError(f"{name!r} cannot be had at any cost.{hint}")
     return [entry for entry in able if entry.name in wanted]
 
 

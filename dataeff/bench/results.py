@@ -104,7 +104,8 @@ def write_csv(path: Path, table: pd.DataFrame) -> None:
             table.to_csv(partial, index=False)
             return
         # Ten times as fast as pandas.
-        pyarrow.csv.write_csv(lines, partial)
+        with partial.open("wb") as file:
+            pyarrow.csv.write_csv(lines, file)
 
 
 def write_parquet(path: Path, table: pd.DataFrame) -> None:

@@ -294,13 +294,23 @@ def write_record(cell: Cell, record: dict[str, Any]) -> None:
 
 
 def write_suite(suite: Suite, data: dict[str, str], settings: Settings, command: str) -> None:
-    """Leave what was asked for beside the results, for the leaderboard to read."""
-    folder = settings.results / suite.name
+    """Leave what was asked for beside the results, for the leaderboard to read.
+
+    What an earlier command asked for on the same tasks stays: its results are in the table too.
+    """
+    path = settings.results / suite.name / "suite.json"
     content = suite.model_dump(mode="json")
     content["task_ids"] = {name: task.id for name, task in suite.tasks.items()}
     content["data"] = data
     content["reference"] = suite.reference
-    write_json(folder / "suite.json", {**content, "command": command})
+    content["commands"] = [command]
+    same = ("task_ids", "data", "reference")
+    before = read_json(path) or {}
+    if all(before.get(key) == content[key] for key in same):
+        for key in ("strategies", "commands"):
+            content[key] = list(dict.fromkeys([*before.get(key, ()), *content[key]]))
+        content["seeds"] = max(before["seeds"], content["seeds"])
+    write_json(path, content)
 
 
 def failures(cells: list[Cell]) -> list[str]:

@@ -71,12 +71,14 @@ class Schedule:
     @property
     def control_names(self) -> list[str]:
         """Return the names of the controls that may join; none where no method is judged."""
-        return [kind.name for kind in self._kinds] if self._methods() else []
+        return [kind.name for kind in self._kinds] if self.methods else []
 
     def _is_control(self, strategy: str) -> bool:
         return is_control(self._parts.get(strategy) or compose(strategy, self._installed))
 
-    def _methods(self) -> list[str]:
+    @property
+    def methods(self) -> list[str]:
+        """Return the strategies that controls are for."""
         return [
             text
             for text, parts in self._parts.items()
@@ -86,14 +88,13 @@ class Schedule:
     def _new_controls(self, task: str) -> list[str]:
         """Plan the controls that the costs measured so far ask for; return those that are new."""
         planned = {*self._suite.strategies, *self._controls[task]}
-        methods = self._methods()
-        if not (self._kinds and methods):
+        if not (self._kinds and self.methods):
             return []
         # One that failed, or is not finished yet, is there as well.
         existing = self._controls[task] | self._costs(
             task, [*planned, *self._controls_on_disk(task)]
         )
-        costs = self._costs(task, methods).values()
+        costs = self._costs(task, self.methods).values()
         wanted = matching_controls(costs, existing, self._kinds, self._installed)
         new = {label: share for label, share in wanted.items() if label not in planned}
         self._controls[task] |= new

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from dataeff.bench.controls import control_kinds
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
 from dataeff.plugins import Installed, canonical, compose
 from dataeff.registry import parse_one
@@ -42,6 +43,13 @@ class Suite(BaseModel):
     controls: bool | list[str] = Field(
         True, description="add controls of each method's measured cost; a list names which"
     )
+
+    @field_validator("controls", mode="before")
+    @classmethod
+    def _are_named_in_a_list(cls, value: Any) -> Any:
+        if not isinstance(value, bool | list):
+            raise ValueError("write true, false, or a list of names in brackets")
+        return value
 
     @property
     def reference(self) -> str:
@@ -80,6 +88,8 @@ def make_suite(content: dict[str, Any], installed: Installed, where: str) -> Sui
         repeated = [text for text in suite.strategies if suite.strategies.count(text) > 1]
         if repeated:
             raise DataeffError(f"{repeated[0]} is there twice; delete one.")
+    with _place(f"{where}: controls"):
+        control_kinds(suite.controls, installed)
     for name, task in suite.tasks.items():
         with _place(f"{where}: tasks.{name}.dataset"):
             part = parse_one(task.dataset)

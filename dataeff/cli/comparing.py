@@ -46,6 +46,7 @@ def compare(suite, a, b, task, margin, as_json, results, installed, plugin_dirs)
     dataeff compare quickstart baseline mixtrain_cutmix
     """
     from dataeff.bench.results import finite
+    from dataeff.report.board import contended
     from dataeff.report.comparing import compare as compared
     from dataeff.report.comparing import composed_effects
     from dataeff.report.reading import current_runs, read_suite, runs_table
@@ -62,12 +63,13 @@ def compare(suite, a, b, task, margin, as_json, results, installed, plugin_dirs)
     found, reference = compared(runs, a, b), asked["reference"]
     # What was compared ad hoc has no suite to name.
     named = suite.endswith(".toml") or suite in installed.suites
-    command = f"dataeff run {suite}" if named else asked["command"]
+    command = f"dataeff run {suite}" if named else asked["commands"][-1]
     if not found:
         raise DataeffError(_nothing_shared(runs, a, b, command))
     effects = composed_effects(runs, reference, margin)
     blocks = [_block(one, runs, effects, reference, command) for one in found]
-    notes = [*_left_out(runs, found), *notes]
+    compared_cells = runs[runs["strategy"].isin([a, b])]
+    notes = [*_left_out(runs, found), *contended(compared_cells), *notes]
     if as_json:
         head = {"suite": asked["name"], "reference": reference, "a": a, "b": b, "margin": margin}
         document = head | {"blocks": [_numbers(block) for block in blocks], "notes": notes}

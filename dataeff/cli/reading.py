@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from dataeff.cli.shared import console, json_option, results_option
 from dataeff.errors import DataeffError, did_you_mean
 
-if TYPE_CHECKING:
-    pass
+
+def _finite(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    if value is not None and math.isnan(value):
+        raise click.BadParameter(f"{value} is not a number.")
+    return value
+
 
 margin_option = click.option(
     "--margin",
-    type=click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(0, 100, min_open=True),
+    callback=_finite,
     default=0.5,
     show_default=True,
     help="Points of accuracy by which a strategy may be lower and still be no worse.",
@@ -25,6 +30,7 @@ margin_option = click.option(
 _target_option = click.option(
     "--target",
     type=click.FloatRange(0, 100),
+    callback=_finite,
     help="Test accuracy to be reached, in percent (default: the reference's mean less the margin).",
 )
 
@@ -50,6 +56,10 @@ def leaderboard(suite, margin, target, csv_file, form, as_json, results):
 
 def results_folder(results: Path, suite: str) -> Path:
     """Return the folder of a suite's results; the suite's file may be given as well."""
+    if (Path(suite) / "suite.json").exists():
+        return Path(suite)
+    if len(Path(suite).parts) != 1 and not suite.endswith(".toml"):
+        raise DataeffError(f"There are no results in {suite}; name a suite, or add --results DIR.")
     name = Path(suite).name.removesuffix(".toml")
     if not (results / name / "suite.json").exists():
         known = sorted(path.parent.name for path in results.glob("*/suite.json"))
@@ -90,7 +100,10 @@ def show(
             console.print(part)
     else:
         click.echo(terminal.plain_text(board))
-    if form is None:
+    if form is not None:
+        for note in board.notes:
+            click.echo(note, err=True)
+    else:
         page = ", report.html" if with_page else ""
         click.echo(f"\nWritten: {folder}/leaderboard.csv, runs.csv, classes.csv{page}")
 
@@ -154,11 +167,17 @@ def _page_maker(folder: Path, margin: float, target: float | None) -> Callable[[
 @_target_option
 @results_option
 def plot(suite, figures, formats, out, margin, target, results):
-    """Draw the figures of SUITE's page as pictures, for papers and slides."""
+    """Draw the main figures of SUITE as pictures, for papers and slides.
+
+    They are: tradeoff, time, epochs, phases, shares.
+    """
     from dataeff.report.board import read_board
     from dataeff.report.figures import draw
 
     folder = results_folder(results, suite)
     board = read_board(folder, margin, target)
-    for path in draw(board, out or folder / "figures", figures, formats):
+    paths = list(draw(board, out or folder / "figures", figures, formats))
+    if not paths:
+        raise DataeffError(f"There is nothing to draw in {folder} yet: no finished cell has it.")
+    for path in paths:
         click.echo(f"Written: {path}")

@@ -102,8 +102,7 @@ def run(
         return
     if not yes:
         _ask(schedule, settings, installed, again)
-    command = shlex.join(["dataeff", *sys.argv[1:]])
-    runner.write_suite(chosen, schedule.data, settings, command)
+    runner.write_suite(chosen, schedule.data, settings, _command())
     with Watch(console) as watch:
         runner.run_cells(schedule, settings, watch, again)
     show(results / chosen.name, with_page=True)
@@ -112,6 +111,12 @@ def run(
         click.echo(f"Failed: {line}", err=True)
     if failed:
         raise click.exceptions.Exit(1)
+
+
+def _command() -> str:
+    """Return the command to run this again: without what only says how, not what."""
+    how = ("-y", "--yes", "--fresh", "--resume", "--rerun-flagged", "--in-process")
+    return shlex.join(["dataeff", *(word for word in sys.argv[1:] if word not in how)])
 
 
 def _again(fresh: bool, flagged: bool) -> Any:
@@ -132,10 +137,17 @@ def _preview(schedule: Any, settings: Any, installed: Any, again: Any) -> None:
     click.echo("\n".join(aligned(*preview.table(costs))))
     click.echo(f"\n{preview.sentence(costs)} {preview.REMARK}")
     if names := schedule.control_names:
+        most = preview.duration(_seconds_of_controls(costs, schedule))
         click.echo(
-            f"Controls come on top ({' and '.join(names)}, once for each cost that is measured), "
-            "each at the cost of its method; --no-controls leaves them out."
+            f"Controls come on top ({' and '.join(names)}, once for each cost that is measured): "
+            f"at most another {most}; --no-controls leaves them out."
         )
+
+
+def _seconds_of_controls(costs: Any, schedule: Any) -> float:
+    """Return the most that controls can take: one of each kind for each method, at its cost."""
+    judged = [line.seconds for line in costs.lines if line.strategy in schedule.methods]
+    return len(schedule.control_names) * sum(judged)
 
 
 def _someone_is_there() -> bool:
@@ -149,8 +161,10 @@ def _ask(schedule: Any, settings: Any, installed: Any, again: Any) -> None:
     if not _someone_is_there():
         return
     costs = preview.quick(schedule.cells, settings, installed, again=again)
-    if not preview.asks(costs.seconds):
+    more = _seconds_of_controls(costs, schedule)
+    if not preview.asks(costs.seconds + more):
         return
-    if not click.confirm(f"{preview.sentence(costs)} Go on?", err=True):
+    controls = f" Controls take at most another {preview.duration(more)}." if more else ""
+    if not click.confirm(f"{preview.sentence(costs)}{controls} Go on?", err=True):
         click.echo("Nothing was run.", err=True)
         raise click.exceptions.Exit(1)

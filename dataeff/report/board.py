@@ -64,7 +64,7 @@ def _read_board(folder: Path, margin: float, target: float | None) -> Board:
         classes=classes_table(found, suite["reference"]),
         compositions=compositions(runs, suite["reference"], margin),
         conditions=conditions,
-        notes=[*_split(conditions), *notes, *_contended(runs, suite["name"])],
+        notes=[*_split(conditions), *notes, *contended(runs)],
     )
 
 
@@ -84,14 +84,15 @@ def _split(conditions: dict[str, dict[str, Any]]) -> list[str]:
     ]
 
 
-def _contended(runs: pd.DataFrame, name: str) -> list[str]:
+def contended(runs: pd.DataFrame) -> list[str]:
+    """Say how many of these cells have doubtful times, and what to do about it."""
     count = int((runs["contended"] != "").sum())
     if not count:
         return []
     cells = "1 cell was" if count == 1 else f"{count} cells were"
     return [
         f"{cells} measured while the machine was busy with something else, so times are doubtful; "
-        f"to repeat just those, type: dataeff run {name} --rerun-flagged"
+        "to repeat just those, add --rerun-flagged to the command that ran them."
     ]
 
 

@@ -117,7 +117,7 @@ def trade_off(part: pd.DataFrame, looks: Looks, reference: str, margin: float) -
     known = part["strategy"].isin(list(looks))
     traces = [_front(part), _others(part[~known])]
     traces += [_point(row, looks[row["strategy"]]) for row in part[known].to_dict("records")]
-    across = _window(part["speedup"], part["speedup_low"], part["speedup_high"], 1.0)
+    across = window(part["speedup"], part["speedup_low"], part["speedup_high"], 1.0)
     low = part["accuracy"] - part["difference"] + part["difference_low"]
     high = part["accuracy"] - part["difference"] + part["difference_high"]
     base = part.loc[part["strategy"] == reference, "accuracy"]
@@ -125,7 +125,7 @@ def trade_off(part: pd.DataFrame, looks: Looks, reference: str, margin: float) -
     drawn["shapes"] = [_line(x0=1, x1=1, yref="paper", y0=0, y1=1)]
     if len(base):
         floor = float(base.iloc[0]) - margin
-        up = _window(part["accuracy"], low, high, floor)
+        up = window(part["accuracy"], low, high, floor)
         zone = {"x0": 1, "x1": across[1], "y0": floor, "y1": up[1], "fillcolor": "<good>"}
         drawn["shapes"] += [
             {"type": "rect", "layer": "below", "opacity": 0.1, "line": {"width": 0}} | zone,
@@ -134,7 +134,7 @@ def trade_off(part: pd.DataFrame, looks: Looks, reference: str, margin: float) -
         words = {"text": "faster and no worse", "xref": "x", "yref": "y", "x": across[1]}
         drawn["annotations"] += [note(**words, y=up[1], xanchor="right", yanchor="top")]
     else:
-        up = _window(part["accuracy"], low, high, float(part["accuracy"].max()))
+        up = window(part["accuracy"], low, high, float(part["accuracy"].max()))
     drawn["xaxis"]["range"], drawn["yaxis"]["range"] = across, up
     return {"data": [trace for trace in traces if trace["x"]], "layout": drawn}
 
@@ -143,7 +143,7 @@ def _line(**more: Any) -> Figure:
     return {"type": "line", "line": {"color": "<soft>", "width": 1, "dash": "dot"}} | more
 
 
-def _window(points: pd.Series, low: pd.Series, high: pd.Series, also: float) -> list[float]:
+def window(points: pd.Series, low: pd.Series, high: pd.Series, also: float) -> list[float]:
     """Return a range that holds all points, and of intervals what leaves the points apart."""
     first, last = min(points.min(), also), max(points.max(), also)
     room = max(last - first, 0.02 * abs(last), 1e-6)

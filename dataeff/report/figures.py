@@ -13,6 +13,7 @@ from dataeff.bench.picture import COLOURS, picture
 from dataeff.bench.results import slug
 from dataeff.errors import UnknownName, did_you_mean
 from dataeff.report.board import Board
+from dataeff.report.charts import window
 from dataeff.report.comparing import PHASES
 
 if TYPE_CHECKING:
@@ -81,6 +82,13 @@ def _trade_off(table: Table, axes: Axes) -> None:
         style = {"linestyle": "", "capsize": 2, "elinewidth": 1, **table.styles[row["strategy"]]}
         label = _label(row["strategy"])
         axes.errorbar(row["speedup"], row["accuracy"], y, x, label=label, **style)
+    if (rows := table.rows.dropna(subset=["speedup"])).empty:
+        return
+    # Two seeds may give an interval of any length; the points must stay apart.
+    axes.set_xlim(window(rows["speedup"], rows["speedup_low"], rows["speedup_high"], 1.0))
+    base = rows["accuracy"] - rows["difference"]
+    low, high = base + rows["difference_low"], base + rows["difference_high"]
+    axes.set_ylim(window(rows["accuracy"], low, high, float(rows["accuracy"].max())))
     front = table.rows[table.rows["pareto"]].sort_values("speedup")
     axes.plot(front["speedup"], front["accuracy"], color="#999999", linestyle=":", zorder=0)
     axes.axvline(1, color="#999999", linewidth=0.8, zorder=0)
@@ -91,7 +99,9 @@ def _learning(table: Table, axes: Axes, x: str) -> None:
     for name in table.rows["strategy"]:
         if (lines := looks.get(name)) is None:
             continue
-        epochs = lines.groupby("epoch")[["seconds", "test_top1"]]
+        seeds = lines.groupby("epoch")["seed"].transform("size")
+        # Where a seed has ended, the mean over the others would jump.
+        epochs = lines[seeds == seeds.max()].groupby("epoch")[["seconds", "test_top1"]]
         mean, low, high = epochs.mean(), epochs.min()["test_top1"], epochs.max()["test_top1"]
         at = mean["seconds"] if x == "seconds" else mean.index
         style = table.styles[name]

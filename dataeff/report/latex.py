@@ -54,7 +54,8 @@ def latex(board: Board) -> str:
                 ]
             )
         )
-    return "\n\n".join(["% needs \\usepackage{booktabs}", *parts])
+    notes = [f"% {note}" for note in board.notes]
+    return "\n\n".join(["% needs \\usepackage{booktabs}", *notes, *parts])
 
 
 def escape(text: str) -> str:

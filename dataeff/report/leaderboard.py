@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from dataeff.cost import cost
+from dataeff.report.comparing import resolution
 from dataeff.report.controls import against_controls, rivals
 from dataeff.report.curves import accuracy_at, first_reached
 from dataeff.report.sentences import claim_words, verdict
@@ -99,7 +100,8 @@ def _table(
     table["control"] = control = _all_true(grid("control"))
 
     judged = np.array([name != reference for name in grid.names])
-    points = paired(accuracy - _line_of(accuracy, base), _resolution(grid))
+    step = resolution(grid.cells)
+    points = paired(accuracy - _line_of(accuracy, base), step)
     speed = paired(np.log(_line_of(total, base) / total))
     # What was left off the clock is no part of the counted work either.
     free = np.exp(paired(np.log(_line_of(clocked, base) / clocked)).mean)
@@ -113,7 +115,7 @@ def _table(
     costs = np.where(control & ~np.isnan(ideal), 1 / ideal, costs)
     pairs = rivals(costs, methods, control & judged)
     ours, theirs = pairs.T
-    against = paired(accuracy[ours] - accuracy[theirs], _resolution(grid))
+    against = paired(accuracy[ours] - accuracy[theirs], step)
     pace = paired(np.log(total[theirs] / total[ours]))
     claims = claim(_only(points, judged), _only(speed, judged), against, margin)
 
@@ -165,12 +167,6 @@ def _all_true(grid: Array) -> NDArray[np.bool_]:
 def _only(compared: Paired, wanted: NDArray[np.bool_]) -> Paired:
     """Leave the other rows out of the family of tests."""
     return Paired(*(np.where(wanted, values, np.nan) for values in vars(compared).values()))
-
-
-def _resolution(grid: _Grid) -> float:
-    """Return the smallest step of a difference in accuracy: one test image, in points."""
-    samples = grid("test_samples")
-    return 0.0 if np.isnan(samples).all() else 100 / float(np.nanmin(samples))
 
 
 def pareto(speedup: ArrayLike, accuracy: ArrayLike) -> NDArray[np.bool_]:

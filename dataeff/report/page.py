@@ -60,7 +60,7 @@ def page_text(board: Board) -> str:
         contents=_contents([key for key, _ in groups]),
         notes=_notes(board.notes),
         sections="\n".join(sections) or "<p>There is no finished run yet.</p>",
-        command=escape(board.suite["command"]),
+        command=escape("\n".join(board.suite["commands"])),
         conditions=_conditions(board.conditions),
         reference=escape(reference),
         meanings=_meanings(board.table),
@@ -101,8 +101,7 @@ def _charted(part: pd.DataFrame, reference: str) -> list[str]:
 
 
 def _seeds(board: Board) -> int:
-    seeds = board.suite.get("seeds") or 0
-    return seeds if isinstance(seeds, int) else len(seeds)
+    return board.suite["seeds"]
 
 
 def _lead(board: Board) -> str:
@@ -173,16 +172,20 @@ _FACTS = (("epochs", "epochs"), ("batch_size", "rows a batch"))
 
 
 def _anchor(board: Board, conditions: str) -> int:
-    return list(board.conditions).index(conditions) if conditions in board.conditions else 0
+    return list(board.conditions).index(conditions)
 
 
 def _progress(board: Board, part: pd.DataFrame) -> str:
     """Say what is missing: seeds, strategies, and why there is no verdict."""
     said, present = [], set(part["strategy"])
-    wanted = _seeds(board) * len(part)
-    absent = [name for name in board.suite["strategies"] if name not in present]
-    if (done := int(part["n"].sum())) < wanted:
-        said.append(f"Not complete: {done} of {wanted} runs are finished; the figures will change.")
+    asked = board.suite["strategies"]
+    absent = [name for name in asked if name not in present]
+    key = part["task"].iloc[0], part["conditions"].iloc[0]
+    runs = board.runs[(board.runs["task_name"] == key[0]) & (board.runs["conditions_id"] == key[1])]
+    # What has diverged or failed has ended too: it is in the column of troubles.
+    ended, wanted = int(runs["strategy"].isin(asked).sum()), _seeds(board) * len(asked)
+    if ended < wanted:
+        said.append(f"Not complete: {ended} of {wanted} runs have ended; the figures will change.")
     if absent:
         names = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if absent[5:] else "")
         said.append(f"No run yet: {names}.")
@@ -236,7 +239,7 @@ def _plain_table(table: pd.DataFrame) -> str:
         "" if table[name].str.match(r"[-+–\d]").all() else ' class="text"' for name in table.columns
     ]
     head = "".join(
-        f'<th scope="col"{"" if place else " class=names"}{kind}>{escape(str(name))}</th>'
+        f'<th scope="col"{kind if place else " class=names"}>{escape(str(name))}</th>'
         for place, (name, kind) in enumerate(zip(table.columns, kinds, strict=True))
     )
     body = "".join(

@@ -11,19 +11,8 @@ import numpy as np
 import pandas as pd
 
 from dataeff.report.charts import Figure, axis, layout, note, numbers, plain, title
+from dataeff.report.comparing import PHASES
 
-PHASES = (
-    "prepare",
-    "plan",
-    "load",
-    "score",
-    "select",
-    "transform",
-    "forward",
-    "backward",
-    "step",
-    "other",
-)
 # Strong colours for what takes long; shading tells apart what shares a colour.
 _FILLS = {
     "prepare": ("c5", ""),
@@ -228,7 +217,7 @@ def per_class(wide: pd.DataFrame, classes: pd.DataFrame) -> Figure | None:
         "ygap": 24,
         "hoverongaps": False,
         "hovertemplate": "class %{customdata[2]}: %{z:+.2f} points, accuracy %{customdata[0]:.1f}%"
-        "<br>trained %{customdata[1]:.2f} times per epoch<br>%{text}<extra></extra>",
+        "<br>trained %{customdata[1]:.2f} times per epoch of the task<br>%{text}<extra></extra>",
     }
     if few:
         trace |= {"texttemplate": "%{z:+.1f}", "textfont": {"size": 10}}

@@ -178,7 +178,8 @@ def make_run(
 
 def _guard(device: torch.device, split: Split, task: Task) -> Guard:
     computing = torch.get_num_threads() if device.type == "cpu" else 1
-    return Guard(device, computing + task.workers, streams=not isinstance(split, MemorySplit))
+    streams = not isinstance(split, MemorySplit)
+    return Guard(device, computing + streams * task.workers, streams=streams)
 
 
 def _named(split: str, figures: Mapping[str, float]) -> dict[str, float]:

@@ -44,8 +44,9 @@ class Ledger:
         trained = self.times_trained > self._before
         self._before.copy_(self.times_trained)
         loss = torch.cat(losses).mean() if losses else trained.new_zeros((), dtype=torch.float32)
-        counts = torch.stack([trained.sum(), (trained & self.last_mixed).sum()])
-        return float(loss), *counts.tolist()
+        counts = (trained.sum(), (trained & self.last_mixed).sum())
+        loss, *counts = torch.stack([loss, *(count.to(loss) for count in counts)]).tolist()
+        return loss, *map(int, counts)
 
     def tables(self) -> dict[str, Tensor]:
         """Return the per-sample columns by name."""

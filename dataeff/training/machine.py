@@ -196,10 +196,12 @@ def snapshot(device: torch.device, root: Path = _ROOT) -> dict[str, Any]:
     return {
         "kernel": platform.release(),
         "cpu_mhz": _cpu_clock(root),
+        "cpu_highest_mhz": highest_cpu_clock(root),
         "governor": _governor(root),
         "memory_gib": total,
         "memory_available_gib": available,
         "gpu_sm_mhz": gpu.clock() if gpu else None,
+        "gpu_highest_mhz": gpu.highest_clock() if gpu else None,
         "gpu_memory_mhz": gpu.clock("MEM") if gpu else None,
     }
 
