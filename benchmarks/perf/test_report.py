@@ -130,7 +130,7 @@ def folder(tmp_path_factory):
         "task_ids": TASKS,
         "data": dict.fromkeys(TASKS, "77cdf0ffed1a"),
         "reference": "baseline",
-        "command": "dataeff run big",
+        "commands": ["dataeff run big"],
     }
     (folder / "suite.json").write_text(json.dumps(suite))
     draw = np.random.default_rng(0)

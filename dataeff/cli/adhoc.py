@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dataeff.errors import DataeffError
-from dataeff.plugins import Installed, canonical, compose
-from dataeff.registry import parse_one
+
+if TYPE_CHECKING:
+    from dataeff.plugins import Installed
 
 _OPTIONS = (
     click.option("-d", "--dataset", help="Ad-hoc comparison: the dataset, instead of a suite."),
@@ -44,6 +45,8 @@ def choose_suite(
     """Return the suite of this name or file, or the one that the ad-hoc options make."""
     from dataeff.bench.results import slug
     from dataeff.bench.suite import load_suite, make_suite
+    from dataeff.plugins import canonical, compose
+    from dataeff.registry import parse_one
 
     given = {key: value for key, value in adhoc.items() if value not in (None, ())}
     if text and given:

@@ -14,11 +14,11 @@ from rich.text import Text
 from dataeff.cli.reading import margin_option, results_folder
 from dataeff.cli.shared import console, json_option, results_option, with_plugins
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
-from dataeff.plugins import Installed, canonical, compose
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dataeff.plugins import Installed
     from dataeff.report.comparing import Comparison
 
 Effect = dict[str, Any]
@@ -94,6 +94,7 @@ def _of_task(runs: pd.DataFrame, task: str | None, suite: str) -> pd.DataFrame:
 
 def _strategy(text: str, known: Any, suite: str, installed: Installed) -> str:
     """Return a strategy as the results spell it, from any spelling of it."""
+    from dataeff.plugins import canonical, compose
     from dataeff.report.comparing import split_parts
 
     known = list(known)

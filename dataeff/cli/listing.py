@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import inspect
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dataeff import hookspecs
 from dataeff.cli.shared import data_root_option, detail, heading, json_option, with_plugins
 from dataeff.errors import DataeffError, did_you_mean
-from dataeff.plugins import hook_kind, hooks_of
-from dataeff.registry import Entry
+
+if TYPE_CHECKING:
+    from dataeff.registry import Entry
 
 
 def _some(found: list[Any], pattern: str, command: str) -> None:
@@ -27,6 +27,8 @@ def _some(found: list[Any], pattern: str, command: str) -> None:
 @with_plugins
 def strategies(pattern, as_json, installed, plugin_dirs):
     """List strategies, one line each, with their parameters and paper."""
+    from dataeff.plugins import hooks_of
+
     entries = installed.strategies.entries(pattern)
     _some(entries, pattern, "strategies")
     if as_json:
@@ -113,23 +115,27 @@ def _count(number: int, word: str) -> str:
 @with_plugins
 def hooks(name, installed, plugin_dirs):
     """Print the loop and its hooks, or one hook and the strategies that use it."""
+    from dataeff import hookspecs
+    from dataeff.plugins import hook_kind, hooks_of
+
     known = [hook for hook, spec in vars(hookspecs).items() if hasattr(spec, "dataeff_spec")]
     if name is None:
         click.echo(inspect.getdoc(hookspecs))
         click.echo("\nHooks:")
         for hook in known:
-            click.echo(f"  {hook_kind(hook):8} {hook}{_arguments(hook)}")
+            click.echo(f"  {hook_kind(hook):8} {hook}{_arguments(getattr(hookspecs, hook))}")
         return
     if name not in known:
         raise DataeffError(
             f"There is no hook {name!r}.{did_you_mean(name, known)} See: dataeff hooks"
         )
-    click.echo(f"{name}{_arguments(name)}\n\n{inspect.getdoc(getattr(hookspecs, name))}")
+    spec = getattr(hookspecs, name)
+    click.echo(f"{name}{_arguments(spec)}\n\n{inspect.getdoc(spec)}")
     users = [
         entry.name for entry in installed.strategies.entries() if name in hooks_of(entry.factory)
     ]
     click.echo(f"\nUsed by: {', '.join(users) or 'no installed strategy'}")
 
 
-def _arguments(hook: str) -> str:
-    return f"({', '.join(inspect.signature(getattr(hookspecs, hook)).parameters)})"
+def _arguments(hook: Any) -> str:
+    return f"({', '.join(inspect.signature(hook).parameters)})"

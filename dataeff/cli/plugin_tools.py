@@ -12,12 +12,14 @@ from collections.abc import Container
 from keyword import iskeyword
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dataeff.errors import DataeffError
-from dataeff.plugins import Installed, hooks_of
+
+if TYPE_CHECKING:
+    from dataeff.plugins import Installed
 
 _FILES = {
     "pyproject.toml.in": "pyproject.toml",
@@ -29,6 +31,8 @@ _FILES = {
 
 def describe(installed: Installed) -> list[dict[str, Any]]:
     """Return one line per plugin: name, version, source, strategies, hooks, error."""
+    from dataeff.plugins import hooks_of
+
     lines = []
     for plugin in installed.plugins:
         entries = installed.offered_by(plugin)

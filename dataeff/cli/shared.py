@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.text import Text
 
 from dataeff.errors import DataeffError, did_you_mean
-from dataeff.plugins import load_plugins
 
 console = Console(highlight=False)
 
@@ -86,6 +85,9 @@ def with_plugins(command: Callable) -> Callable:
     )
     @functools.wraps(command)
     def wrapped(*args: Any, plugin_dirs: tuple[Path, ...], **options: Any) -> Any:
+        # Not above: whoever only reads results needs none of what this imports.
+        from dataeff.plugins import load_plugins
+
         return command(
             *args, installed=load_plugins(plugin_dirs), plugin_dirs=plugin_dirs, **options
         )

@@ -57,7 +57,8 @@ def read_suite(folder: Path) -> dict[str, Any]:
     suite = read_json(folder / "suite.json")
     if suite is None:
         raise DataeffError(f"There are no results in {folder}; type: dataeff run {folder.name}")
-    return suite
+    # Results of version 0.1.0 and before know one command only.
+    return {"commands": [suite.get("command", "")], **suite}
 
 
 def current_runs(folder: Path, suite: dict[str, Any]) -> tuple[list[Read], list[str]]:
