@@ -220,6 +220,14 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch):
     assert "The same command goes on from the last finished epoch." in result.stderr
 
 
+def test_ctrl_c_while_reading_promises_nothing(monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dataeff.cli.reading.results_folder", interrupt)
+    assert call("leaderboard", "mine").stderr.strip() == "Stopped."
+
+
 def test_options_reach_the_runner(monkeypatch, tmp_path):
     seen = []
     monkeypatch.setattr("dataeff.bench.runner.run_cells", lambda cells, s, *more: seen.append(s))

@@ -43,9 +43,9 @@ class Commands(click.Group):
                 raise
             _tell(ctx, f"Cannot use {error.filename}: {error.strerror}.")
         except KeyboardInterrupt:
-            click.echo(
-                "\nStopped. The same command goes on from the last finished epoch.", err=True
-            )
+            trains = ctx.invoked_subcommand in ("run", "analyze")
+            more = " The same command goes on from the last finished epoch." if trains else ""
+            click.echo(f"\nStopped.{more}", err=True)
             ctx.exit(130)
 
 
