@@ -1,13 +1,13 @@
 """Two strategies side by side, from runs made by hand with numbers known beforehand."""
 
 import io
-import itertools
 import json
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
+from records import Folder
 from rich.console import Console
 from scipy import stats
 from shell import mistake, ok
@@ -581,53 +581,30 @@ def test_a_composed_reference_is_no_composition_of_its_own():
 # The command -------------------------------------------------------------------------------------
 
 
-class Results:
+class Results(Folder):
     """A folder of results of one suite, in the making."""
 
     def __init__(self, path):
-        self.root, self.path = path, path / "hand"
-        self.path.mkdir()
-        self.number = itertools.count()
-        self.suite()
+        self.root = path
+        super().__init__(path / "hand")
 
     def suite(self, **more):
         content = {
-            "name": "hand",
-            "title": "",
             "reference": "baseline",
             "task_ids": {"blobs": "t1", "rings": "t1"},
-            "published": [],
             "commands": ["dataeff run -d blobs --name hand"],
         }
-        (self.path / "suite.json").write_text(json.dumps(content | more))
+        super().suite(**content | more)
 
     def add(self, strategy, seeds=3, forward=5.0, score=0.0, accuracy=90.0, flops=300.0, **more):
         """Write a record per seed; seeds may be a list."""
         for seed in range(seeds) if isinstance(seeds, int) else seeds:
-            train = forward + score + seed / 10
-            record = {
-                "suite": "hand",
-                "task_name": "blobs",
-                "task_id": "t1",
-                "strategy": strategy,
-                "parameters": {strategy: {}},
-                "seed": seed,
-                "status": "finished",
-                "error": "",
-                "conditions_id": "c1",
-                "conditions": {"device": "cpu"},
-                "metrics": {"test_top1": accuracy + seed, "test_macro_f1": accuracy},
-                "clocks": {"prepare": 0.0, "train": train, "evaluate": 1.0},
+            told = {
                 "phases": {"forward": forward, "score": score, "other": seed / 10},
                 "rows": {"forwarded": 100, "trained": 100},
-                "flops": flops,
-                "ranked": True,
-                "control": False,
-                "columns": {},
             }
-            folder = self.path / f"cell-{next(self.number):03}"
-            folder.mkdir()
-            (folder / "run.json").write_text(json.dumps(record | more))
+            seconds = forward + score + seed / 10
+            super().add(strategy, seed, accuracy + seed, seconds, flops, **told | more)
         return self
 
     def compare(self, a, b, *options, call=ok):

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from dataeff.bench.results import clocked_seconds
 from dataeff.bench.runner import Event, one_line
 
 
@@ -90,5 +91,4 @@ def outcome(event: Event) -> str:
     record = event.record
     if record["status"] != "finished":
         return f"{record['status']}: {one_line(record['error'])}"
-    seconds = record["clocks"].get("prepare", 0.0) + record["clocks"]["train"]
-    return f"{record['metrics']['test_top1']:.2f}% in {seconds:.1f} s"
+    return f"{record['metrics']['test_top1']:.2f}% in {clocked_seconds(record):.1f} s"

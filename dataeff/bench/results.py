@@ -124,6 +124,17 @@ def settled(record: dict[str, Any] | None) -> bool:
     return record is not None and record["status"] in DONE
 
 
+def flags_of(record: dict[str, Any]) -> list[str]:
+    """Return why the times of a cell cannot be trusted; nothing when they can."""
+    return (record.get("machine") or {}).get("flags", [])
+
+
+def clocked_seconds(record: dict[str, Any]) -> float:
+    """Return the seconds of prepare and train, 0 where there are none."""
+    clocks = record.get("clocks", {})
+    return clocks.get("prepare", 0.0) + clocks.get("train", 0.0)
+
+
 @contextmanager
 def claimed(folder: Path) -> Iterator[bool]:
     """Claim a cell for this process; yields False where another process has it.

@@ -8,7 +8,7 @@ from typing import Any
 
 from dataeff.bench.conditions import conditions, provenance
 from dataeff.bench.controls import control_kinds, matching_controls
-from dataeff.bench.results import read_json, read_runs
+from dataeff.bench.results import clocked_seconds, flags_of, read_json, read_runs
 from dataeff.bench.runner import Cell, Settings, check_task, describe
 from dataeff.bench.suite import Suite
 from dataeff.cost import cost
@@ -87,14 +87,13 @@ class Schedule:
 
     def _new_controls(self, task: str) -> list[str]:
         """Plan the controls that the costs measured so far ask for; return those that are new."""
-        planned = {*self._suite.strategies, *self._controls[task]}
         if not (self._kinds and self.methods):
             return []
+        planned = [*self._suite.strategies, *self._controls[task]]
+        known = self._costs(task, dict.fromkeys([*planned, *self._controls_on_disk(task)]))
+        costs = [known[name] for name in self.methods if name in known]
         # One that failed, or is not finished yet, is there as well.
-        existing = self._controls[task] | self._costs(
-            task, [*planned, *self._controls_on_disk(task)]
-        )
-        costs = self._costs(task, self.methods).values()
+        existing = self._controls[task] | known
         wanted = matching_controls(costs, existing, self._kinds, self._installed)
         new = {label: share for label, share in wanted.items() if label not in planned}
         self._controls[task] |= new
@@ -139,6 +138,4 @@ class Schedule:
 
 def _seconds(record: dict[str, Any]) -> float:
     """Return prepare + train, NaN where the machine was busy with something else."""
-    if (record.get("machine") or {}).get("flags"):
-        return math.nan
-    return record["clocks"].get("prepare", 0.0) + record["clocks"]["train"]
+    return math.nan if flags_of(record) else clocked_seconds(record)

@@ -11,6 +11,7 @@ import click
 
 from dataeff.cli.shared import console, json_option, results_option
 from dataeff.errors import DataeffError, did_you_mean
+from dataeff.report import MARGIN
 
 
 def _finite(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
@@ -23,7 +24,7 @@ margin_option = click.option(
     "--margin",
     type=click.FloatRange(0, 100, min_open=True),
     callback=_finite,
-    default=0.5,
+    default=MARGIN,
     show_default=True,
     help="Points of accuracy by which a strategy may be lower and still be no worse.",
 )
@@ -70,7 +71,7 @@ def results_folder(results: Path, suite: str) -> Path:
 
 def show(
     folder: Path,
-    margin: float = 0.5,
+    margin: float = MARGIN,
     target: float | None = None,
     csv_file: Path | None = None,
     form: str | None = None,

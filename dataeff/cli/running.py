@@ -122,10 +122,11 @@ def _command() -> str:
 def _again(fresh: bool, flagged: bool) -> Any:
     """Return what says of a cell's record, or of None, whether to start the cell anew."""
 
-    def doubtful(record: dict | None) -> bool:
-        return bool(record and (record.get("machine") or {}).get("flags"))
+    from dataeff.bench.results import flags_of
 
-    return doubtful if flagged else lambda record: fresh
+    if flagged:
+        return lambda record: bool(record and flags_of(record))
+    return lambda record: fresh
 
 
 def _preview(schedule: Any, settings: Any, installed: Any, again: Any) -> None:

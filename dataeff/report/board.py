@@ -10,13 +10,12 @@ import pandas as pd
 
 from dataeff.bench.results import uncollected, write_csv
 from dataeff.errors import DataeffError
+from dataeff.report import MARGIN
 from dataeff.report.comparing import compositions
 from dataeff.report.curves import read_curves
 from dataeff.report.leaderboard import leaderboard
 from dataeff.report.reading import classes_table, current_runs, read_suite, runs_table
-
-MARGIN = 0.5
-"""Points of accuracy by which a strategy may be less accurate and still be no worse."""
+from dataeff.report.sentences import counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +88,10 @@ def contended(runs: pd.DataFrame) -> list[str]:
     count = int((runs["contended"] != "").sum())
     if not count:
         return []
-    cells = "1 cell was" if count == 1 else f"{count} cells were"
     return [
-        f"{cells} measured while the machine was busy with something else, so times are doubtful; "
-        "to repeat just those, add --rerun-flagged to the command that ran them."
+        f"{counted(count, 'cell was', 'cells were')} measured while the machine was busy with "
+        "something else, so times are doubtful; to repeat just those, add --rerun-flagged to the "
+        "command that ran them."
     ]
 
 

@@ -214,7 +214,7 @@ def _marker(look: Look, size: float, rim: bool = True) -> Figure:
 
 def learning(curves: pd.DataFrame, looks: Looks, x: str) -> Figure | None:
     """Draw test accuracy against `x` (seconds or epoch): mean over seeds, lowest to highest."""
-    lines = _means(curves.dropna(subset=["test_top1", "seconds"]), looks, "test_top1")
+    lines = means(curves.dropna(subset=["test_top1", "seconds"]), looks, "test_top1")
     traces = []
     for name, line in lines.items():
         across = line[x].to_numpy()
@@ -245,7 +245,7 @@ def shares(curves: pd.DataFrame, looks: Looks, column: str, usual: float) -> Fig
     """Draw a share of the samples per epoch, where it is not always the usual one."""
     curves = curves.dropna(subset=[column])
     unusual = curves.loc[(curves[column] - usual).abs() > 1e-6, "strategy"].unique()
-    lines = _means(curves[curves["strategy"].isin(unusual)], looks, column)
+    lines = means(curves[curves["strategy"].isin(unusual)], looks, column)
     if not lines:
         return None
     what = "of the training samples" if column == "kept" else "of the samples trained"
@@ -257,9 +257,9 @@ def shares(curves: pd.DataFrame, looks: Looks, column: str, usual: float) -> Fig
     return {"data": traces, "layout": drawn}
 
 
-def _means(curves: pd.DataFrame, looks: Looks, column: str) -> dict[str, pd.DataFrame]:
-    """Return mean, lowest and highest seed per epoch, by strategy in the order of the looks."""
-    curves = curves[curves["strategy"].isin(list(looks))]
+def means(curves: pd.DataFrame, strategies: Iterable[str], column: str) -> dict[str, pd.DataFrame]:
+    """Return mean, lowest and highest seed per epoch, by strategy in the order given."""
+    curves = curves[curves["strategy"].isin(list(strategies))]
     if curves.empty:
         return {}
     parts = curves.groupby(["strategy", "epoch"], sort=True)
@@ -273,7 +273,7 @@ def _means(curves: pd.DataFrame, looks: Looks, column: str) -> dict[str, pd.Data
     # Where a seed has ended, the mean over the others would jump.
     told = told[told["count"] == told.groupby("strategy")["count"].transform("max")]
     found = {name: _thinned(part) for name, part in told.groupby("strategy")}
-    return {name: found[name] for name in looks if name in found}
+    return {name: found[name] for name in strategies if name in found}
 
 
 def _thinned(line: pd.DataFrame) -> pd.DataFrame:

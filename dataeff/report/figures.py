@@ -13,8 +13,9 @@ from dataeff.bench.picture import COLOURS, picture
 from dataeff.bench.results import slug
 from dataeff.errors import UnknownName, did_you_mean
 from dataeff.report.board import Board
-from dataeff.report.charts import window
+from dataeff.report.charts import means, window
 from dataeff.report.comparing import PHASES
+from dataeff.report.rows import phase_means
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,8 +47,7 @@ class Table:
         names = list(order["strategy"][:_MOST])
         self.rows = rows[rows["strategy"].isin(names)]
         self.curves = mine(board.curves, "task", "conditions")
-        runs = mine(board.runs, "task_name", "conditions_id")
-        self.runs = runs[runs["status"] == "finished"]
+        self.runs = mine(board.runs, "task_name", "conditions_id")
         left_out = len(rows) - len(self.rows)
         self.note = f"{task}, conditions {conditions}; n = {int(rows['n'].max())} seeds" + (
             f"; {left_out} more strategies are in the table" if left_out else ""
@@ -95,20 +95,13 @@ def _trade_off(table: Table, axes: Axes) -> None:
 
 
 def _learning(table: Table, axes: Axes, x: str) -> None:
-    looks = dict(iter(table.curves.dropna(subset=["test_top1"]).groupby("strategy")))
-    for name in table.rows["strategy"]:
-        if (lines := looks.get(name)) is None:
-            continue
-        seeds = lines.groupby("epoch")["seed"].transform("size")
-        # Where a seed has ended, the mean over the others would jump.
-        epochs = lines[seeds == seeds.max()].groupby("epoch")[["seconds", "test_top1"]]
-        mean, low, high = epochs.mean(), epochs.min()["test_top1"], epochs.max()["test_top1"]
-        at = mean["seconds"] if x == "seconds" else mean.index
-        style = table.styles[name]
-        axes.plot(
-            at, mean["test_top1"], label=_label(name), markevery=max(1, len(at) // 8), **style
+    looks = table.curves.dropna(subset=["test_top1"])
+    for name, line in means(looks, table.rows["strategy"], "test_top1").items():
+        style, often = table.styles[name], max(1, len(line) // 8)
+        axes.plot(line[x], line["mean"], label=_label(name), markevery=often, **style)
+        axes.fill_between(
+            line[x], line["low"], line["high"], color=style["color"], alpha=0.12, linewidth=0
         )
-        axes.fill_between(at, low, high, color=style["color"], alpha=0.12, linewidth=0)
 
 
 def _time(table: Table, axes: Axes) -> None:
@@ -123,15 +116,14 @@ def _epochs(table: Table, axes: Axes) -> None:
 
 def _phases(table: Table, axes: Axes) -> None:
     axes.set(xlabel="seconds, mean over seeds")
-    means = table.runs.groupby("strategy").mean(numeric_only=True).reindex(table.rows["strategy"])
-    ends = pd.Series(0.0, index=means.index)
+    told = phase_means(table.runs, list(table.rows["strategy"]))
+    ends = pd.Series(0.0, index=told.index)
     # Broken between its parts: a long name would leave no room for the bars.
-    names = [re.sub(r"([\[,+])", "\\1\n  ", name, count=1) for name in means.index]
-    for colour, phase in zip(_PHASE_COLOURS, PHASES, strict=True):
-        column = "prepare_seconds" if phase == "prepare" else f"{phase}_phase_seconds"
-        if column not in means or not (seconds := means[column].fillna(0)).gt(0).any():
-            continue
-        axes.barh(names, seconds, left=ends, label=phase, color=colour, edgecolor="white")
+    names = [re.sub(r"([\[,+])", "\\1\n  ", name, count=1) for name in told.index]
+    colours = dict(zip(PHASES, _PHASE_COLOURS, strict=True))
+    for phase, seconds in told.items():
+        bar = {"label": phase, "color": colours[phase], "edgecolor": "white"}
+        axes.barh(names, seconds, left=ends, **bar)
         ends += seconds
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)

@@ -75,11 +75,11 @@ class _Grid:
         return row, np.searchsorted(self.seeds, lines["seed"].to_numpy())
 
     def __call__(self, name: str) -> Array:
+        return self.spread(self.cells.get(name, np.nan))
+
+    def spread(self, values: pd.Series | float) -> Array:
         grid = np.full(self.shape, np.nan)
-        if name in self.cells:
-            values = self.cells[name]
-            # Of a text, whether there is one.
-            grid[self.place] = values != "" if name == "contended" else values.to_numpy(dtype=float)
+        grid[self.place] = np.asarray(values, dtype=float)
         return grid
 
 
@@ -107,7 +107,8 @@ def _table(
     free = np.exp(paired(np.log(_line_of(clocked, base) / clocked)).mean)
     ideal = np.exp(paired(np.log(_line_of(flops, base) / flops)).mean)
     methods = judged & ~control
-    sure = np.where(grid("contended"), np.nan, clocked)
+    busy = grid.spread(grid.cells["contended"] != "")
+    sure = np.where(busy == 1, np.nan, clocked)
     costs = np.array(
         [cost(*line) for line in zip(sure / _line_of(sure, base), 1 / ideal, strict=True)]
     )

@@ -18,6 +18,7 @@ from dataeff.report.board import Board
 from dataeff.report.cards import breakable, cards, mark
 from dataeff.report.charts import Figure, Looks, looks
 from dataeff.report.gallery import Chart, gallery, texts
+from dataeff.report.sentences import counted
 from dataeff.report.webtable import used_columns, web_table
 
 MOST_CHARTED = 12
@@ -109,13 +110,10 @@ def _lead(board: Board) -> str:
     # Controls that the suite has added are among those run, and not among those asked for.
     count = len({*board.suite["strategies"], *board.table["strategy"]})
     on = ", ".join(tasks) if len(tasks) <= 3 else f"{len(tasks)} tasks"
-    what = f"{_count(count, 'strategy', 'strategies')} on {on}, {_count(seeds, 'seed')} each"
+    each = f"{counted(seeds, 'seed', 'seeds')} each"
+    what = f"{counted(count, 'strategy', 'strategies')} on {on}, {each}"
     loss = f"Up to {board.margin:g} points less accuracy count as no worse"
     return breakable(f"{what}, compared with {board.suite['reference']}. {loss}.")
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def _contents(keys: list[tuple[str, str]]) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dataeff.bench.results import read_json, read_runs
+from dataeff.bench.results import clocked_seconds, flags_of, read_json, read_runs
 from dataeff.errors import DataeffError
+from dataeff.report.sentences import counted
 
 Record = dict[str, Any]
 
@@ -96,11 +97,10 @@ def current_runs(folder: Path, suite: dict[str, Any]) -> tuple[list[Read], list[
         left_out["a newer run of the same cell is there"] += len(runs) - len(single)
     places = {name: place for place, name in enumerate(tasks)}
     single.sort(key=lambda run: (places[run.label[0]], run.folder))
-    return single, [f"{_runs(count)} left out: {why}." for why, count in left_out.items()]
-
-
-def _runs(count: int) -> str:
-    return "1 run was" if count == 1 else f"{count} runs were"
+    return single, [
+        f"{counted(count, 'run was', 'runs were')} left out: {why}."
+        for why, count in left_out.items()
+    ]
 
 
 def runs_table(runs: list[Read]) -> pd.DataFrame:
@@ -119,7 +119,7 @@ def _line(run: Record) -> Record:
     line |= {f"{name}_phase_seconds": value for name, value in run.get("phases", {}).items()}
     line |= {f"rows_{name}": value for name, value in run.get("rows", {}).items()}
     line |= {name: run.get(name) for name in (*tail, "folder")}
-    clocked = sum(clocks.get(c, 0.0) for c in ("prepare", "train"))
+    clocked = clocked_seconds(run)
     off_clock = sum(seconds for name, seconds in clocks.items() if name.startswith("off_"))
     line["clocked_seconds"], line["total_seconds"] = clocked or None, clocked + off_clock or None
     energy = run.get("energy") or {}
@@ -135,7 +135,7 @@ def _line(run: Record) -> Record:
     machine = run.get("machine") or {}
     line["load_average"] = machine.get("load_high")
     line["process_share"] = machine.get("process_share")
-    line["contended"] = "; ".join(machine.get("flags", ()))
+    line["contended"] = "; ".join(flags_of(run))
     provenance = run.get("provenance") or {}
     line["commit"] = provenance.get("commit")
     line["sources"] = " ".join(

@@ -10,6 +10,11 @@ from numpy.typing import NDArray
 from dataeff.report.verdicts import MOST_SEEDS, Array, Claims, Paired
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """Return a number and the word for so many."""
+    return f"{number} {one if number == 1 else many}"
+
+
 def claim_words(claims: Claims, known: NDArray[np.bool_]) -> list[str]:
     """Return the claim on each strategy in a few words; `known` says who has two seeds or more."""
     return [_claim(claims, i) if enough else "no verdict" for i, enough in enumerate(known)]
@@ -60,8 +65,7 @@ def _factor(speedup: float) -> str:
 def _more(shared: float, needed: float) -> str:
     if np.isinf(needed):
         return f"more than {MOST_SEEDS} seeds would be needed"
-    more = max(1, int(needed - shared))
-    return f"about {more} more seed{'s' if more > 1 else ''}"
+    return f"about {counted(max(1, int(needed - shared)), 'more seed', 'more seeds')}"
 
 
 def against_control(points: Paired, pace: Paired, i: int, told: int, control: str) -> str:

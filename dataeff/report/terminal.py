@@ -10,6 +10,8 @@ import pandas as pd
 from rich.table import Table
 from rich.text import Text
 
+from dataeff.report.sentences import counted
+
 if TYPE_CHECKING:
     from dataeff.report.board import Board
 
@@ -113,7 +115,7 @@ def remarks(group: pd.DataFrame) -> list[str]:
         if row["note"]:
             said.append(f"{row['strategy']}: {row['note']}")
     if len(judged := group[group["difference_low"].notna() & (group["claim"] != "")]):
-        count = "1 strategy" if len(judged) == 1 else f"{len(judged)} strategies"
+        count = counted(len(judged), "strategy", "strategies")
         said.append(f"Verdicts hold together (Holm, {count}); each interval holds for itself.")
     return said
 

@@ -20,7 +20,7 @@ from dataeff.models import build_model
 from dataeff.plugins import Installed, Strategy, blaming, canonical, compose
 from dataeff.training.evaluate import evaluate
 from dataeff.training.loop import train
-from dataeff.training.machine import Guard, snapshot
+from dataeff.training.machine import Guard, computing_threads, snapshot
 from dataeff.training.meter import peak_memory, reset_peak_memory
 from dataeff.training.rng import derive, forked
 from dataeff.training.run import Run
@@ -177,9 +177,8 @@ def make_run(
 
 
 def _guard(device: torch.device, split: Split, task: Task) -> Guard:
-    computing = torch.get_num_threads() if device.type == "cpu" else 1
     streams = not isinstance(split, MemorySplit)
-    return Guard(device, computing + streams * task.workers, streams=streams)
+    return Guard(device, computing_threads(device) + streams * task.workers, streams=streams)
 
 
 def _named(split: str, figures: Mapping[str, float]) -> dict[str, float]:

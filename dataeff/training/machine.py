@@ -102,12 +102,11 @@ class Guard:
     ) -> None:
         self._root = root
         self._gpu = find_gpu(device)
-        computing = torch.get_num_threads() if device.type == "cpu" else 1
         self._fixed = {
             "device": device.type,
             "streams": streams,
             "cores": cores(),
-            "threads": computing if threads is None else threads,
+            "threads": computing_threads(device) if threads is None else threads,
         }
         self._began = time.perf_counter()
         self._start = _processor_seconds(root)
@@ -216,6 +215,11 @@ def cores() -> int:
 
 def _usable() -> set[int]:
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+
+
+def computing_threads(device: torch.device) -> int:
+    """Return the threads that torch computes with: one beside a GPU."""
+    return torch.get_num_threads() if device.type == "cpu" else 1
 
 
 def load_average() -> float | None:
