@@ -53,7 +53,7 @@ class Plugin:
     error: str = ""
 
 
-@dataclass
+@dataclass(eq=False)
 class Installed:
     """Everything that installed plugins have registered."""
 

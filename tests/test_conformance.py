@@ -13,6 +13,12 @@ from dataeff.testing import NotConforming, check_pair, check_strategy
 
 INSTALLED = load_plugins()
 NAMES = [entry.name for entry in INSTALLED.strategies.entries()]
+# Together with others, the scoring networks need not be as many as the papers say.
+CHEAP = {
+    "el2n": "el2n[models=1,epochs=1]",
+    "grand": "grand[models=1,epochs=1]",
+    "forgetting": "forgetting[models=1,epochs=2]",
+}
 VARIANTS = [
     "random_backprop[mode=accumulate]",
     "random_subset[redraw=epoch]",
@@ -30,7 +36,7 @@ def test_strategy_conforms(name):
 
 @pytest.mark.parametrize(("first", "second"), list(combinations(NAMES, 2)))
 def test_pair_conforms(first, second):
-    assert check_pair(first, second, INSTALLED)
+    assert check_pair(CHEAP.get(first, first), CHEAP.get(second, second), INSTALLED)
 
 
 # The kit itself --------------------------------------------------------------------------------

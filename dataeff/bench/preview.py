@@ -17,7 +17,8 @@ from dataeff.training.cell import pick_device
 
 REMARK = (
     "Estimated from the first steps of each strategy, with this machine as busy as it is now. "
-    "A strategy that saves only later in training, or stops early, takes less than that."
+    "A strategy that saves only later in training, stops early or reuses scores takes less than "
+    "that."
 )
 ASK_ABOVE = 3600.0
 

@@ -38,6 +38,7 @@ from dataeff.bench.suite import Suite
 from dataeff.data import load_dataset
 from dataeff.models import build_model
 from dataeff.plugins import Installed, Strategy, load_plugins
+from dataeff.training.artefact import Shelf
 from dataeff.training.cell import OnEpoch, train_cell
 from dataeff.training.task import Task
 
@@ -91,6 +92,10 @@ class Cell:
         key = [self.task_name, self.task.id, self.data, what, self.seed, stamp]
         identity = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:8]
         return cell_folder(self.root, self.task_name, self.strategy, self.seed, identity)
+
+    def shelf(self, results: Path) -> Shelf:
+        """Return where it leaves, and finds, what other cells may reuse."""
+        return Shelf(results / "artefacts", (self.data, conditions_id(self.conditions)))
 
 
 def describe(parts: list[Strategy]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
@@ -248,6 +253,7 @@ def run_cell(cell: Cell, settings: Settings, on_epoch: OnEpoch) -> None:
             device=settings.device,
             data_root=settings.data_root,
             folder=cell.folder,
+            shelf=cell.shelf(settings.results),
             on_epoch=on_epoch,
         )
         write_csv(cell.folder / "epochs.csv", pd.DataFrame(result.epochs))

@@ -143,23 +143,33 @@ class Trial:
         score, train = run.score_dataset, run.train_child
 
         def score_dataset(
-            fn: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
+            fn: Callable[..., Tensor] = cross_entropy,
             indices: Tensor | None = None,
             model: nn.Module | None = None,
             split: str = "train",
             augment: bool = False,
+            features: bool = False,
         ) -> Tensor:
             samples = run.split(split) if indices is None else indices.cpu()
             begin = self.now()
             scores, seconds = self._part(
-                samples, lambda some: score(fn, some, model, split, augment)
+                samples, lambda some: score(fn, some, model, split, augment, features)
             )
             self.put_to(begin + seconds)
             return scores[_spread(len(samples), len(scores)).to(scores.device)]
 
-        def train_child(name: str, k: int, epochs: float, indices: Tensor | None = None) -> Run:
+        def train_child(
+            name: str,
+            k: int,
+            epochs: float,
+            indices: Tensor | None = None,
+            *,
+            until: int | None = None,
+            probe: Any = None,
+            shared: bool = False,
+        ) -> Run:
             # In no epochs, it is set up and not trained.
-            child = train(name, k, 0, indices)
+            child = train(name, k, 0, indices, until=until, probe=probe, shared=shared)
             child.epochs = epochs
             self.shorten(child)
             begin = self.now()
@@ -170,7 +180,8 @@ class Trial:
             epoch = epoch._replace(row=self._child_row)
             _pretend_trained(child)
             self.children.append(state_bytes(child))
-            self.put_to(begin + epoch.seconds(epochs, child.epoch_count))
+            epochs = min(epochs, epochs if until is None else until)
+            self.put_to(begin + epoch.seconds(epochs, math.ceil(epochs)))
             return child
 
         run.score_dataset, run.train_child = score_dataset, train_child

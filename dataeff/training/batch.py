@@ -12,9 +12,9 @@ class Batch:
     """Samples that go through the network together, and the rows that hold them.
 
     Samples are sorted by row. `x` has S images until rows are mixed, R after that. Membership
-    changes only through `keep_rows`, `keep_samples` and `cat`. Strategies multiply `weight`,
-    never assign it, and keep their own per-sample columns in `fields`. `width` is how many samples
-    each row holds, None where rows differ.
+    changes only through `keep_rows`, `keep_samples`, `cat` and `become`. Strategies multiply
+    `weight`, never assign it, and keep their own per-sample columns in `fields`. `width` is how
+    many samples each row holds, None where rows differ.
     """
 
     def __init__(
@@ -105,6 +105,10 @@ class Batch:
         if len(x) != self.R:
             raise ValueError(f"mixing must give one image per row: {self.R} rows, {len(x)} images")
         self.x, self.mixed, self.merged = x, self.mixed | mixed, True
+
+    def become(self, other: Batch) -> None:
+        """Turn into another batch, in place: for strategies that hold rows back and let them go."""
+        vars(self).update(vars(other))
 
     @classmethod
     def cat(cls, batches: Sequence[Batch]) -> Batch:

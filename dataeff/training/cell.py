@@ -18,6 +18,7 @@ from dataeff.data.memory import MemorySplit
 from dataeff.errors import DataeffError, Diverged
 from dataeff.models import build_model
 from dataeff.plugins import Installed, Strategy, blaming, canonical, compose
+from dataeff.training.artefact import Shelf
 from dataeff.training.evaluate import evaluate
 from dataeff.training.loop import train
 from dataeff.training.machine import Guard, computing_threads, snapshot
@@ -65,6 +66,7 @@ def train_cell(
     device: str = "auto",
     data_root: Path | None = None,
     folder: Path | None = None,
+    shelf: Shelf | None = None,
     on_epoch: OnEpoch = lambda epoch, epochs, record: None,
 ) -> Result:
     """Train one cell, from its start or from the checkpoint in its folder."""
@@ -81,6 +83,7 @@ def train_cell(
         installed=installed,
         device=where,
         folder=folder,
+        shelf=shelf,
         on_epoch=on_epoch,
     )
 
@@ -94,6 +97,7 @@ def train_on(
     installed: Installed,
     device: torch.device,
     folder: Path | None = None,
+    shelf: Shelf | None = None,
     on_epoch: OnEpoch = lambda epoch, epochs, record: None,
 ) -> Result:
     """Train on data that is already loaded."""
@@ -128,7 +132,7 @@ def train_on(
     if device.index is not None:
         torch.accelerator.set_device_index(device.index)
     with forked(device), deterministic(task.deterministic), blaming(strategies):
-        run = make_run(data, task, strategies, seed, installed, device, folder)
+        run = make_run(data, task, strategies, seed, installed, device, folder, shelf)
         run.warm_up()
         torch.manual_seed(derive(seed, "global"))
         reset_peak_memory(device)
@@ -155,6 +159,7 @@ def make_run(
     installed: Installed,
     device: torch.device,
     folder: Path | None = None,
+    shelf: Shelf | None = None,
 ) -> Run:
     """Set a run up; of the dataset it is given the training split only."""
 
@@ -173,6 +178,7 @@ def make_run(
         seed=seed,
         device=device,
         folder=folder,
+        shelf=shelf,
     )
 
 
@@ -239,6 +245,7 @@ def _record(run: Run, status: str, error: str) -> dict[str, Any]:
         "peak_memory": peak_memory(run.device),
         "ranked": not any(clock.startswith("off_") for clock in meter.wall),
         "control": is_control(run.strategies),
+        "artefacts": run.artefacts,
         "columns": columns,
     }
 

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 _PLAIN = (bool, int, float, str, type(None))
 _CONTAINERS = {"tuple": tuple, "set": set, "frozenset": frozenset, "deque": collections.deque}
-_COUNTERS = ("epoch", "epochs", "prepared", "stopped", "model_version", "train_loss")
+_COUNTERS = (
+    *("epoch", "epochs", "prepared", "stopped"),
+    *("model_version", "train_loss", "artefacts"),
+)
 
 
 def save(run: Run, path: Path) -> None:

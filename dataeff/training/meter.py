@@ -19,8 +19,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from dataeff.training.energy import energy_counter
 from dataeff.training.network import ghost
 
-# Forward 1, backward 2: what a row costs, in forward passes.
-_COST = {"scored": 1, "forwarded": 1, "trained": 2}
+# Forward 1, backward 2: what a row costs, in forward passes. "gradient" is both, for a score.
+_COST = {"scored": 1, "forwarded": 1, "trained": 2, "gradient": 3}
 
 
 class Meter:
@@ -164,6 +164,31 @@ class Meter:
         for kind, rows in child.rows.items():
             self.rows[f"prepare_{kind}"] += rows
         self.flops += child.flops
+
+    # Bills ------------------------------------------------------------------------------------
+
+    _BILLED = ("wall", "process", "energy", "rows")
+
+    @contextmanager
+    def bill(self) -> Iterator[dict[str, Any]]:
+        """Yield a bill of what happens inside; it is filled in at the end, and charged anyway."""
+        bill: dict[str, Any] = {}
+        self._charge()
+        before, flops = [Counter(getattr(self, name)) for name in self._BILLED], self.flops
+        yield bill
+        self._charge()
+        for name, old in zip(self._BILLED, before, strict=True):
+            spent = {key: value - old[key] for key, value in getattr(self, name).items()}
+            bill[name] = {key: value for key, value in spent.items() if value}
+        bill["flops"] = self.flops - flops
+
+    def charge(self, bill: dict[str, Any]) -> None:
+        """Charge again what was billed once: whoever reuses a thing pays for it in full."""
+        for name in self._BILLED:
+            getattr(self, name).update(bill[name])
+        if not bill["energy"]:
+            self._forget_energy()
+        self.flops += bill["flops"]
 
     # State ------------------------------------------------------------------------------------
 

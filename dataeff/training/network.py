@@ -9,6 +9,8 @@ from contextlib import contextmanager
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dataeff.errors import DataeffError
+
 
 class Network(nn.Module):
     """The model as one module call, so that compilers and wrappers see all of it."""
@@ -44,6 +46,33 @@ def eval_mode(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes:
             module.training = training
+
+
+@contextmanager
+def head_inputs(model: nn.Module, wanted: bool = True) -> Iterator[list[Tensor]]:
+    """Yield a list that holds what the last linear layer read in the last call, as float32.
+
+    It is found by its place: the last one that the network defines. Nothing wanted, nothing held.
+    """
+    seen: list[Tensor] = []
+    if not wanted:
+        yield seen
+        return
+    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    if not linear:
+        raise DataeffError(
+            f"{type(model).__name__} has no linear layer, so nothing is known of what its head "
+            "reads: take a network that ends in one."
+        )
+
+    def hold(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        seen[:] = [inputs[0].detach().float()]
+
+    handle = linear[-1].register_forward_pre_hook(hold)
+    try:
+        yield seen
+    finally:
+        handle.remove()
 
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,13 +17,14 @@ from dataeff.errors import DataeffError, Diverged
 from dataeff.plugins import Strategy, activate
 from dataeff.registry import portion
 from dataeff.training import checkpoint
+from dataeff.training.artefact import Shelf, artefact
 from dataeff.training.batch import Batch
+from dataeff.training.child import is_precision, train_child
 from dataeff.training.defaults import DefaultLoop
 from dataeff.training.ledger import Ledger
-from dataeff.training.loop import train as train_run
 from dataeff.training.machine import Guard
 from dataeff.training.meter import Meter
-from dataeff.training.network import Network, cross_entropy, eval_mode, ghost
+from dataeff.training.network import Network, cross_entropy, eval_mode, ghost, head_inputs
 from dataeff.training.optimizing import build_optimizer, schedule
 from dataeff.training.plan import Plan, Rows
 from dataeff.training.rng import Streams, derive, forked
@@ -49,13 +51,16 @@ class Run:
         trainable: Tensor | None = None,
         epochs: float | None = None,
         folder: Path | None = None,
+        shelf: Shelf | None = None,
     ) -> None:
         self.task, self.seed, self.device, self.folder = task, seed, device, folder
+        self.shelf = shelf
+        self.artefacts: list[dict[str, Any]] = []
         self.train, self.shape = train, shape
         self.labels = train.labels
         self.rng = Streams(seed)
         self.trainable = self._carve_validation() if trainable is None else trainable
-        self._build = build
+        self.build = build
         self._layout = torch.channels_last if task.channels_last else torch.contiguous_format
         with forked(device, derive(seed, "init")):
             self.model = build().to(device, memory_format=self._layout).train()
@@ -157,22 +162,25 @@ class Run:
 
     def score_dataset(
         self,
-        fn: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
+        fn: Callable[..., Tensor] = cross_entropy,
         indices: Tensor | None = None,
         model: nn.Module | None = None,
         split: str = "train",
         augment: bool = False,
+        features: bool = False,
     ) -> Tensor:
-        """Return fn(logits, y) for many samples, in the order of `indices`, on the clock."""
+        """Return fn(logits, y) for many samples, in the order of `indices`, on the clock.
+
+        With `features` it is fn(logits, y, h), where h is what the last linear layer reads.
+        """
         indices = self.split(split) if indices is None else indices.cpu()
         chunks = indices.split(self.task.batch_size)
         labels = self.labels[indices.to(self.device)].split(self.task.batch_size)
         view = (self.seed, self.epoch) if augment else None
-        with self._using(model), self.scoring():
-            scores = [
-                fn(self.network(x).float(), y)
-                for x, y in zip(self._images(chunks, view), labels, strict=True)
-            ]
+        scores = []
+        with self._using(model), self.scoring(), head_inputs(model or self.model, features) as seen:
+            for x, y in zip(self._images(chunks, view), labels, strict=True):
+                scores.append(fn(self.network(x).float(), y, *seen))
         return torch.cat(scores)
 
     @contextmanager
@@ -189,36 +197,41 @@ class Run:
         """Charge what happens inside to a column of its own; the cell leaves the ranking."""
         return self.meter.clock(f"off_{name}")
 
-    def train_child(self, name: str, k: int, epochs: float, indices: Tensor | None = None) -> Run:
+    def train_child(
+        self,
+        name: str,
+        k: int,
+        epochs: float,
+        indices: Tensor | None = None,
+        *,
+        until: int | None = None,
+        probe: Any = None,
+        shared: bool = False,
+    ) -> Run:
         """Train a nested run (a scoring model, a proxy) and charge it to the prepare clock.
 
-        It has its own seed, goes through the whole schedule in its `epochs`, trains on `indices`
-        of the full set (default: this run's training samples), keeps only strategies that change
-        precision, and checkpoints by itself.
+        It has its own seed, goes through the whole schedule in its `epochs`, or only `until` one of
+        them has begun, trains on `indices` of the full set (default: this run's training samples),
+        keeps only strategies that change precision, and checkpoints by itself. `probe` is an object
+        with hooks that looks on. A `shared` one is the same for every seed of this run.
         """
-        trainable = self.trainable
-        if indices is not None:
-            trainable = torch.zeros_like(trainable).index_fill_(0, indices.cpu(), True)
-        seed = derive(self.seed, "child", name, k)
-        what = derive(seed, epochs, trainable.nonzero()[:, 0].tolist())
-        # The child measures itself, also across an interruption; our own clock must not add to it.
-        with self.meter.paused(), forked(self.device, seed):
-            child = Run(
-                self.task,
-                [s.again() for s in self.strategies if is_precision(s)],
-                train=self.train,
-                shape=self.shape,
-                build=self._build,
-                seed=seed,
-                device=self.device,
-                trainable=trainable,
-                epochs=epochs,
-                folder=self.folder / "children" / f"{name}-{k}-{what:x}" if self.folder else None,
-            )
-            child.resume()
-            train_run(child, evaluate=lambda run: {})
-        self.meter.absorb(child.meter)
-        return child
+        return train_child(self, name, k, epochs, indices, until=until, probe=probe, shared=shared)
+
+    def artefact(
+        self,
+        strategy: Any,
+        settings: Mapping[str, Any],
+        make: Callable[[], Tensor],
+        reuse: bool = False,
+    ) -> Tensor:
+        """Return what `make` returns, a score per sample, and keep it for other runs to reuse.
+
+        It is known by the strategy's name and source, `settings`, the task, the data and which of
+        them this run trains on, conditions, precision, and the seed. With `reuse` it does not hang
+        on the seed (`make` must not either: see `shared` of `train_child`), and one that is there
+        is taken. What making it has cost is charged in full all the same.
+        """
+        return artefact(self, strategy, settings, make, reuse)
 
     def model_changed(self) -> None:
         """Count FLOPs anew from here: call it just before the network's structure changes."""
@@ -334,8 +347,3 @@ class Run:
                 self.meter.close_work(model, self._version)
         finally:
             self.module, self.model_version = own
-
-
-def is_precision(strategy: Strategy) -> bool:
-    """Say whether a strategy only changes number formats."""
-    return getattr(strategy.plugin, "precision", False)
