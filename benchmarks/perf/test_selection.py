@@ -1,0 +1,132 @@
+"""How much of what selection saves arrives: CIFAR-10 images, ResNet-8, batch 128, one thread.
+
+The ideal is counted work: forward 1, backward 2, per row at its resolution. Each round trains the
+same number of epochs with the strategy and without, in turn.
+"""
+
+import os
+
+import pytest
+import torch
+
+from dataeff.data import load_dataset
+from dataeff.plugins import compose, load_plugins
+from dataeff.training.cell import make_run
+from dataeff.training.loop import train_epoch
+from dataeff.training.task import Task
+
+CPU = torch.device("cpu")
+ROOT = os.environ.get("DATAEFF_DATA")
+# What the images show does not matter here; the real ones are taken where they are.
+DATASET = "cifar10[subset=1138]" if ROOT else "synthetic[samples=1138,size=32,channels=3]"
+# A tenth is held out: 1,024 samples are 8 batches. So long a schedule hardly moves.
+TASK = Task(dataset=DATASET, model="resnet8", epochs=1000, batch_size=128)
+SCORES = "models=1,epochs=1"
+ALL_ALONG = "start=0,end=1,interrupt=0"
+EL2N = f"el2n[keep=0.75,{SCORES}]"
+
+
+class Trainer:
+    """A run, prepared, whose epochs are trained a few at a time."""
+
+    def __init__(self, text, period=1):
+        installed = load_plugins()
+        data = load_dataset(TASK.dataset, installed.datasets, root=ROOT, device=CPU)
+        self.run = make_run(data, TASK, compose(text, installed), 0, installed, CPU)
+        self.period = period
+        self.run.hook.prepare(run=self.run)
+        # Histories begin: of what is measured, no epoch is the first.
+        self.train(1)
+        self.flops = self.run.meter.flops
+
+    def __call__(self):
+        self.train(self.period)
+
+    def train(self, epochs):
+        for _ in range(epochs):
+            with self.run.meter.clock("train"):
+                train_epoch(self.run)
+            self.run.close_epoch()
+            self.run.epoch += 1
+
+    @property
+    def work(self):
+        """Return the work since the preparation."""
+        return self.run.meter.flops - self.flops
+
+
+def measured(ratio, text, period=1, rounds=7, against="baseline"):
+    """Return the speed-up against another strategy, and the one that was counted."""
+    ours, theirs = Trainer(text, period), Trainer(against, period)
+    speedup = 1 / ratio(ours, theirs, rounds)
+    ideal = theirs.work / ours.work
+    print(f"{text}: {speedup:.2f}x, ideal {ideal:.2f}x, realised / ideal {speedup / ideal:.3f}")
+    return speedup, ideal, ours.run
+
+
+@pytest.mark.parametrize(
+    ("text", "least"),
+    [
+        pytest.param("random_backprop[keep=0.5]", 1.9, id="Random-Backprop 50%"),
+        pytest.param("random_backprop[keep=0.25]", 3.5, id="Random-Backprop 75%"),
+        pytest.param(EL2N, 1.30, id="EL2N 25%, without its preparation"),
+        pytest.param(f"selective_backprop_batch[{ALL_ALONG}]", 1.12, id="in-batch SB 50%"),
+        pytest.param(f"{EL2N}+selective_backprop_batch[{ALL_ALONG}]", 1.45, id="Diet-SB 62.5%"),
+    ],
+)
+def test_what_the_poster_timed(ratio, text, least):
+    speedup, ideal, _ = measured(ratio, text, rounds=15)
+    assert speedup >= least
+    assert speedup >= 0.9 * ideal
+
+
+@pytest.mark.parametrize(
+    ("text", "period"),
+    [
+        ("random_subset[keep=0.5]", 1),
+        ("random_backprop[keep=0.5,mode=accumulate]", 1),
+        ("minibatch_skipping[skip=0.5]", 4),
+        (f"{EL2N}+selective_backprop_batch[keep=0.667,{ALL_ALONG}]", 1),
+        (f"{EL2N}+random_backprop[keep=0.667]", 1),
+        (f"grand[{SCORES}]", 1),
+        (f"forgetting[{SCORES}]", 1),
+        ("selective_backprop", 1),
+        ("selective_backprop[beta=2]", 1),
+        ("selective_backprop[stale=3]", 3),
+        (f"selective_backprop_batch[scale=0.5,{ALL_ALONG}]", 1),
+        ("kakurenbo", 1),
+        ("self_paced", 1),
+        ("input_scaling[scale=0.75]", 1),
+        ("progressive_resizing", 1),
+        ("rho_loss[epochs=1]", 1),
+    ],
+)
+def test_how_much_of_the_ideal_arrives(ratio, text, period):
+    speedup, ideal, _ = measured(ratio, text, period)
+    assert ideal < 1.1 or speedup >= 0.9 * ideal
+
+
+def test_infobatch_is_within_five_percent_of_its_ideal(ratio):
+    speedup, ideal, _ = measured(ratio, "infobatch", rounds=15)
+    assert ideal > 1.1, "nothing was pruned"
+    assert speedup >= 0.95 * ideal
+
+
+def test_stale_losses_are_faster_than_fresh_ones(ratio):
+    fresh = "selective_backprop"
+    speedup, ideal, _ = measured(ratio, f"{fresh}[stale=3]", 3, against=fresh)
+    assert speedup > 1
+    assert ideal > 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["gradmatch", "gradmatch[by=class]", "craig", "glister", "auto_assist"],
+)
+def test_choosing_costs_less_than_it_saves(ratio, text):
+    """The work of optimisers is in no count: what they take is told, and all is still faster."""
+    every = 5 if text != "auto_assist" else 1
+    speedup, _, run = measured(ratio, text, every)
+    seconds = sum(v for part in run.hook.report(run=run) for k, v in part.items() if "seconds" in k)
+    print(f"choosing takes {seconds / run.meter.wall['train']:.1%} of the time")
+    assert speedup > 1
