@@ -9,6 +9,8 @@ SAME = 1.1
 """Costs may differ by this factor between a method and its control."""
 SAVES = 1.05
 """A method that saves less than this factor has the reference itself as its control."""
+# Methods whose costs differ by less share a control, which lies between them.
+_SHARED = 1.1
 # Beyond this factor the clock has seen something that the count has not.
 _DISAGREE = math.log(1.25)
 
@@ -26,6 +28,17 @@ def cost(times: Iterable[float], work: float) -> float:
     apart = [math.log(time / work) for time in known]
     slower, faster = min(apart) > _DISAGREE, max(apart) < -_DISAGREE
     return _mean(known) if len(known) > 1 and (slower or faster) else work
+
+
+def shared_costs(costs: Iterable[float]) -> list[float]:
+    """Join similar costs into one between them, of two digits."""
+    groups: list[list[float]] = []
+    for share in sorted(costs):
+        if groups and share <= groups[-1][0] * _SHARED:
+            groups[-1].append(share)
+        else:
+            groups.append([share])
+    return [float(f"{math.sqrt(group[0] * group[-1]):.2g}") for group in groups]
 
 
 def _mean(shares: list[float]) -> float:

@@ -100,11 +100,12 @@ def register_suites(register: Callable[..., None]) -> None:
 
 @hookspec
 def register_analyses(register: Callable[..., None]) -> None:
-    """Call `register(name, analysis)` for each function `analysis(study)` that draws figures.
+    """Call `register(name, analysis)` for each `analysis(study, *, ...)` that draws figures.
 
     All implementations run; what they return is ignored.
-    Its attribute `figures` lists their names. `study` (see `dataeff.bench.study.Study`) says which
-    ones are wanted, trains what these need, and gives axes to draw on.
+    Its attribute `figures` lists their names; parameters that are keyword-only are the user's, in
+    `name[key=value]`. `study` (see `dataeff.bench.study.Study`) says which figures are wanted,
+    trains what these need, and gives axes to draw on.
     """
 
 

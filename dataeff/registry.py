@@ -10,20 +10,25 @@ import ast
 import hashlib
 import importlib.util
 import inspect
+import math
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, PydanticUserError, TypeAdapter, ValidationError
 
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
 
 Share = Annotated[float, Field(gt=0, le=1)]
 """A fraction in (0, 1], as a parameter's type."""
+
+
+FREE = "?"
+"""Written for the value that a suite is to find by itself."""
 
 
 def portion(share: float, n: int) -> int:
@@ -70,6 +75,11 @@ def parse_one(text: str) -> Part:
     return parts[0]
 
 
+def is_open(text: str) -> bool:
+    """Say whether a value is still to be found."""
+    return any(value == FREE for part in parse(text) for value in part.params.values())
+
+
 def _parse_params(text: str, whole: str) -> dict[str, str]:
     params, at = {}, 0
     while at < len(text):
@@ -105,6 +115,21 @@ def format_part(name: str, values: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
+class Range:
+    """Where to look for a number, and two values, a way apart, to begin with."""
+
+    low: float
+    high: float
+    whole: bool
+    guesses: tuple[float, float]
+
+    def nearest(self, value: float) -> float:
+        """Return the nearest value that may be taken: a whole number, or one of three digits."""
+        short = round(value) if self.whole else float(f"{value:.3g}")
+        return min(max(short, self.low), self.high)
+
+
+@dataclass(frozen=True)
 class Parameter:
     """One tunable of a factory, read off its signature."""
 
@@ -119,11 +144,53 @@ class Parameter:
             value = None
         return TypeAdapter(self.type).validate_python(value)
 
+    @property
+    def range(self) -> Range | None:
+        """Return where to look for its value; None where it is no number, or without any limit.
+
+        An end that may not be taken itself is left by about a hundredth of the range. Where one is
+        not given, it is a hundredth of the default, or a hundred times that.
+        """
+        try:
+            schema = TypeAdapter(self.type).json_schema()
+        except PydanticUserError:
+            return None
+        numbers = [
+            form
+            for form in schema.get("anyOf", [schema])
+            if form.get("type") in ("number", "integer") and not form.keys() & {"enum", "const"}
+        ]
+        return _range(numbers[0], self.default) if numbers else None
+
     def __str__(self) -> str:
         shown = "" if self.default is _REQUIRED else f"={format_value(self.default)}"
         choices = [format_value(choice) for choice in get_args(self.type)]
         literal = "Literal" in str(get_origin(self.type) or "")
         return f"{self.name}{shown}" + (f" ({'|'.join(choices)})" if literal else "")
+
+
+def _range(schema: dict[str, Any], default: Any) -> Range | None:
+    low, above = schema.get("minimum"), schema.get("exclusiveMinimum")
+    high, below = schema.get("maximum"), schema.get("exclusiveMaximum")
+    first, last = above if low is None else low, below if high is None else high
+    if first is None or last is None:
+        if not isinstance(default, int | float) or default <= 0:
+            return None
+        first = default / 100 if first is None else first
+        last = 100 * default if last is None else last
+        guesses = (default, 2 * default)
+    else:
+        guesses = (first + (last - first) / 3, last - (last - first) / 3)
+    whole = schema["type"] == "integer"
+    step = 1 if whole else 0.03 * (guesses[1] - guesses[0])
+    if first == above:
+        first = float(f"{first + step:.3g}")
+    if last == below:
+        last = float(f"{last - step:.3g}")
+    if whole:
+        first, last = math.ceil(first), math.floor(last)
+    found = Range(first, last, whole, guesses)
+    return replace(found, guesses=tuple(map(found.nearest, guesses))) if first < last else None
 
 
 @dataclass(frozen=True)

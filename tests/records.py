@@ -30,7 +30,10 @@ class Folder:
         (self.path / "suite.json").write_text(json.dumps(content | more))
 
     def add(self, strategy, seed, accuracy=None, seconds=1.0, flops=100, status="finished", **more):
-        """Write the record of one cell; without an accuracy, of one that failed."""
+        """Write the record of one cell; without an accuracy, of one that failed.
+
+        `curve` are its looks, as (train seconds, accuracy); None is an epoch without a look.
+        """
         record = {
             "suite": "hand",
             "task_name": "blobs",
@@ -44,7 +47,9 @@ class Folder:
             "conditions": {"device": "cpu"},
         }
         prepare, train = seconds if isinstance(seconds, tuple) else (0.0, seconds)
+        curve = more.pop("curve", None)
         if accuracy is not None:
+            curve = curve or [(train / 2, accuracy / 2), (train, accuracy)]
             record |= {
                 "metrics": {"test_top1": accuracy, "test_macro_f1": accuracy - 1},
                 "clocks": {"prepare": prepare, "train": train, "evaluate": 5.0},
@@ -60,11 +65,12 @@ class Folder:
         cell.mkdir()
         (cell / "run.json").write_text(json.dumps(record))
         if accuracy is not None:
+            times, accuracies = zip(*curve, strict=True)
             lines = {
-                "epoch": [0, 1],
-                "prepare_seconds": [prepare] * 2,
-                "train_seconds": [train / 2, train],
-                "test_top1": [accuracy / 2, accuracy],
+                "epoch": range(len(curve)),
+                "prepare_seconds": [prepare] * len(curve),
+                "train_seconds": times,
+                "test_top1": accuracies,
             }
             pd.DataFrame(lines).to_csv(cell / "epochs.csv", index=False)
         return self

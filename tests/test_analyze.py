@@ -11,6 +11,7 @@ from shell import call, mistake, ok
 from dataeff import hookimpl
 from dataeff.bench.results import read_runs
 from dataeff.bench.study import Study
+from dataeff.data.images import resize
 from dataeff.errors import DataeffError
 from dataeff.testing import TASK
 
@@ -50,6 +51,10 @@ def curves(study):
     with study.figure("1", "loss", result.epochs, f"{len(result.epochs)} epochs") as axes:
         axes.plot([line["train_loss"] for line in result.epochs])
 '''
+
+TUNED = LOOSE.replace("import hookimpl", "import hookimpl\nfrom pydantic import PositiveInt")
+TUNED = TUNED.replace("(study)", "(study, *, word: str = 'loss', times: PositiveInt = 2)")
+TUNED = TUNED.replace("{len(result.epochs)} epochs", "{word} of 4 epochs ({times} times)")
 
 
 def trained(text):
@@ -248,14 +253,64 @@ def test_an_analysis_of_a_third_party_needs_no_more_than_a_function():
     assert len(pd.read_csv("results/mine/analysis/curves/1.csv")) == 4
 
 
+def test_parameters_are_read_and_checked():
+    Path("loose").mkdir()
+    Path("loose/curves.py").write_text(TUNED)
+    more = [*ADHOC, *FAST, "--plugins-dir", "loose"]
+    assert "fig 1: loss of 4 epochs (2 times)" in ok("analyze", "curves", *more)
+    text = ok("analyze", "curves[times=3,word=mean loss]", *more)
+    assert "fig 1: mean loss of 4 epochs (3 times)" in text
+    assert trained(text) == [], "the same run"
+    assert Path("results/mine/analysis/curves/1.csv").exists()
+    said = mistake("analyze", "curves[times=0]", *more)
+    assert said == "analysis curves: times=0 is not valid, it should be greater than 0."
+    said = mistake("analyze", "curves[time=3]", *more)
+    assert "has no parameter 'time'. Did you mean times?" in said
+
+
+def test_a_study_trains_another_network_on_the_same_task(installed):
+    events = []
+    mine = study(installed, watch=events.append)
+    names = [
+        [name for name, _ in mine.train("baseline", model=model).run.model.named_parameters()]
+        for model in (None, "resnet8", "tiny")
+    ]
+    assert names[0] == names[2] != names[1]
+    titles = [event.cell.title for event in events if event.kind == "ended"]
+    assert titles == ["blobs baseline seed 0", "blobs resnet8 baseline seed 0"]
+    assert mine.train("baseline", model="resnet8").record["task"]["model"] == "resnet8"
+    assert mine.train("baseline").record["task"] == TASK.model_dump(mode="json")
+    assert len(list(Path("here/runs").iterdir())) == 2
+
+
+def test_a_study_keeps_its_runs_where_it_is_told(installed):
+    study(installed, runs=Path("there")).train("baseline")
+    assert len(list(Path("there").iterdir())) == 1
+    assert not Path("here").exists()
+
+
+def test_a_study_shows_samples_as_they_were(installed):
+    factory = installed.datasets["synthetic"].factory
+    raw = factory(samples=90, test_samples=20, classes=4, size=8, difficulty=0.3).read(None)
+    indices = torch.tensor([7, 0, 89])
+    pixels, labels = study(installed).samples(indices)
+    assert torch.equal(pixels, resize(raw.train_images[indices], 8))
+    assert torch.equal(labels, raw.train_labels[indices])
+
+
 # Mistakes ----------------------------------------------------------------------------------------
 
 
 def test_mistakes_are_told_in_one_sentence():
     Path("two.toml").write_text(SUITE)
     said = mistake("analyze")
-    assert said == "Name an analysis: mixtrain (Draw the figures of the mixTrain paper.)"
+    assert said.startswith("Name an analysis: images (Show the samples of lowest EL2N, ")
+    assert " mixtrain (Draw the figures of the mixTrain paper.), " in said
     assert "no analysis 'mixtrian'. Did you mean mixtrain?" in mistake("analyze", "mixtrian")
+    said = mistake("analyze", "mixtrain[k=2]", *ADHOC)
+    assert said == "analysis mixtrain has no parameter 'k'. It takes: no parameters."
+    assert "write name, name[key=value,key=value]" in mistake("analyze", "mixtrain[k", *ADHOC)
+    assert "names 2 things" in mistake("analyze", "mixtrain+mixtrain", *ADHOC)
     said = mistake(*ANALYZE, "--figure", "3")
     assert "mixtrain draws no figure '3'; it draws: 2a, 2b, 5a," in said
     assert "add --task with one of: small, large." in mistake("analyze", "mixtrain", "two.toml")

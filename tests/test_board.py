@@ -99,7 +99,7 @@ def test_ranks_are_shared_where_intervals_overlap(folder):
     folder.fill("twin", accuracy, [4 * x for x in noise[::-1]])
     folder.fill("fast", accuracy, [1.0, 1.01, 0.99, 1.0])
     folder.fill("awful", [a - 20 + x for a, x in zip(accuracy, noise, strict=True)], [0.1] * 4)
-    assert folder.lines()["rank"].to_dict() == {
+    assert folder.lines()["rank"].dropna().to_dict() == {
         "fast": 1,
         "same": 2,
         "twin": 2,
@@ -252,10 +252,10 @@ def test_the_command_prints_every_form(folder, monkeypatch):
     folder.fill("base", [90.0, 91.0], [2.0, 2.1]).fill("ours", [90.0, 91.0], [1.0, 1.1])
     assert "\\toprule" in ok("leaderboard", "hand", "--latex")
     assert ok("leaderboard", "hand", "--markdown").startswith("**blobs")
-    (base, ours) = json.loads(ok("leaderboard", "hand", "--json", "--margin", "2"))
-    assert (base["claim"], ours["rank"]) == ("", 1)
+    (base, ours, stopped) = json.loads(ok("leaderboard", "hand", "--json", "--margin", "2"))
+    assert (base["claim"], ours["rank"], stopped["rank"]) == ("", 1, None)
     reached = json.loads(ok("leaderboard", "hand", "--json", "--target", "45"))
-    assert [line["target_seconds"] for line in reached] == [1.025, 0.525]
+    assert [line["target_seconds"] for line in reached] == [1.025, 0.525, None]
     assert "--json and --latex" in mistake("leaderboard", "hand", "--json", "--latex")
     assert "--margin" in mistake("leaderboard", "hand", "--margin", "0")
 

@@ -107,6 +107,7 @@ def test_plain_view_is_the_normalised_image():
     )
     torch.testing.assert_close(x.mean((0, 2, 3)), torch.zeros(3), atol=1e-4, rtol=0)
     torch.testing.assert_close(x.std((0, 2, 3)), torch.ones(3), atol=1e-2, rtol=0)
+    assert torch.equal(part.normalise.undo(x), images)
 
 
 @pytest.mark.parametrize("augment", [None, (0, 0), (9, 4)])

@@ -88,6 +88,8 @@ def test_plain_view_equals_the_same_images_in_memory(tree):
     memory = MemorySplit(torch.from_numpy(np.stack(images)), data.train.labels, normalise)
     plan = [torch.tensor([3, 20, 3]), torch.arange(24)]
     assert same(gather(memory, plan, None), gather(data.train, plan, None))
+    shown = data.train.normalise.undo(gather(data.train, plan, None)[1])
+    assert torch.equal(shown, torch.from_numpy(np.stack(images)))
 
 
 @pytest.mark.parametrize("augment", [None, (0, 0), (3, 7)])

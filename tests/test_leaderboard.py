@@ -350,7 +350,8 @@ def test_plain_text_is_aligned(filled):
     assert lines[2].startswith("base         1  reference  3  91.00 ±1.00")
     assert lines[4].startswith("ours: 2.29x faster (")
     assert lines[5] == "ours against controls of its cost: none was run"
-    assert lines[6] == "Verdicts hold together (Holm, 1 strategy); each interval holds for itself."
+    assert lines[6] == "ours: 2.29x with its preparation, 3.21x without it."
+    assert lines[7] == "Verdicts hold together (Holm, 1 strategy); each interval holds for itself."
 
 
 def test_markdown_is_a_table_that_names_cannot_break(folder):

@@ -5,11 +5,11 @@ from math import nan
 
 import pytest
 
-from dataeff.bench.controls import control_kinds, matching_controls, shared_costs
+from dataeff.bench.controls import control_kinds, matching_controls
 from dataeff.bench.runner import Settings
 from dataeff.bench.schedule import Schedule
 from dataeff.bench.suite import make_suite
-from dataeff.cost import cost
+from dataeff.cost import cost, shared_costs
 from dataeff.errors import DataeffError
 from dataeff.plugins import load_plugins
 

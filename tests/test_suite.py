@@ -104,7 +104,8 @@ MISTAKES = {
     "unknown key, nothing close": (
         "seeds = 2",
         "zzz = 2",
-        "there is no key 'zzz'. Known keys: title, seeds, strategies, tasks, published, controls.",
+        "there is no key 'zzz'. Known keys: title, seeds, strategies, tasks, published, claims, "
+        "controls, match.",
     ),
     "unknown key of a published figure": (
         "source =",

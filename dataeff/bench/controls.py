@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from dataeff.cost import SAME, SAVES
+from dataeff.cost import SAME, SAVES, shared_costs
 from dataeff.errors import DataeffError, did_you_mean
 from dataeff.plugins import Installed, canonical, compose
 from dataeff.registry import Entry, parse_one
-
-# Methods whose costs differ by less share a control, which lies between them.
-_SHARED = 1.1
 
 
 def control_kinds(wanted: bool | list[str], installed: Installed) -> list[Entry]:
@@ -53,17 +50,6 @@ def matching_controls(
                 uncovered.append(cost)
         wanted |= {_label(kind, share, installed): share for share in shared_costs(uncovered)}
     return wanted
-
-
-def shared_costs(costs: Iterable[float]) -> list[float]:
-    """Join similar costs into one between them, of two digits."""
-    groups: list[list[float]] = []
-    for cost in sorted(costs):
-        if groups and cost <= groups[-1][0] * _SHARED:
-            groups[-1].append(cost)
-        else:
-            groups.append([cost])
-    return [float(f"{math.sqrt(group[0] * group[-1]):.2g}") for group in groups]
 
 
 def _apart(a: float, b: float) -> float:

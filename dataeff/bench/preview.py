@@ -107,6 +107,7 @@ class Preview:
 
 
 Group = list[tuple[Line, Cell]]
+Unsolved = Sequence[tuple[str, Cell]]
 
 
 def preview(
@@ -116,11 +117,13 @@ def preview(
     steps: int = 5,
     tell: Callable[[str], None] = lambda line: None,
     again: Again = never,
+    unsolved: Unsolved = (),
 ) -> Preview:
     """Measure a few steps of every strategy that has cells to run, and extrapolate.
 
     Nothing is written. What goes wrong with one strategy is said on its line. `again` says of a
-    cell's record whether it is to be run again, as in `run_cells`.
+    cell's record whether it is to be run again, as in `run_cells`. `unsolved` are cells to come of
+    which only the cost is known: that of another one.
     """
 
     def measured(group: Group) -> Iterator[Line]:
@@ -132,11 +135,15 @@ def preview(
                 line = _filled(line, site.pace(cell))
             yield line
 
-    return _collected(map(measured, _by_task(cells, again)), settings)
+    return _collected(map(measured, _by_task(cells, again, unsolved)), settings)
 
 
 def quick(
-    cells: Sequence[Cell], settings: Settings, installed: Installed, again: Again = never
+    cells: Sequence[Cell],
+    settings: Settings,
+    installed: Installed,
+    again: Again = never,
+    unsolved: Unsolved = (),
 ) -> Preview:
     """Measure the first strategy of each task, and give its pace to the others.
 
@@ -154,10 +161,10 @@ def quick(
             known = known if known.measured else pace
             yield _filled(line, pace) if line.cells else line
 
-    return _collected(map(measured, _by_task(cells, again)), settings)
+    return _collected(map(measured, _by_task(cells, again, unsolved)), settings)
 
 
-def _by_task(cells: Sequence[Cell], again: Again) -> Iterator[Group]:
+def _by_task(cells: Sequence[Cell], again: Again, unsolved: Unsolved) -> Iterator[Group]:
     """Yield the lines of each task, still empty, each with a cell to measure it by."""
     for task in dict.fromkeys(cell.task_name for cell in cells):
         group = []
@@ -167,6 +174,9 @@ def _by_task(cells: Sequence[Cell], again: Again) -> Iterator[Group]:
             records = [read_json(cell.folder / "run.json") for cell in seeds]
             finished = sum(settled(record) and not again(record) for record in records)
             group.append((Line(task, strategy, len(seeds) - finished, finished), seeds[0]))
+        alike = {text: cell for text, cell in unsolved if cell.task_name == task}
+        seeds = {cell.seed for _, cell in unsolved}
+        group += [(Line(task, text, len(seeds), 0), cell) for text, cell in alike.items()]
         yield group
 
 

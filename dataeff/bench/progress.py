@@ -69,6 +69,13 @@ class Watch(_Bar):
         if event.kind in ("ended", "elsewhere"):
             self.console.print(f"{place}: {title}: {escape(outcome(event))}", soft_wrap=True)
 
+    def say(self, line: str, ended: bool) -> None:
+        """Show what goes on between two cells; what has ended stays."""
+        if self.line is not None:
+            self.bar.update(self.line, description=escape(line))
+        if ended:
+            self.console.print(escape(line), soft_wrap=True)
+
 
 class StudyWatch(_Bar):
     """Shows the run that an analysis trains now, and one line for each that it has trained."""
@@ -91,4 +98,6 @@ def outcome(event: Event) -> str:
     record = event.record
     if record["status"] != "finished":
         return f"{record['status']}: {one_line(record['error'])}"
-    return f"{record['metrics']['test_top1']:.2f}% in {clocked_seconds(record):.1f} s"
+    accuracy = record["metrics"].get("test_top1")
+    what = "prepared" if accuracy is None else f"{accuracy:.2f}%"
+    return f"{what} in {clocked_seconds(record):.1f} s"

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -299,13 +299,21 @@ def write_record(cell: Cell, record: dict[str, Any]) -> None:
     write_json(cell.folder / "run.json", {**head, **record, **tail})
 
 
-def write_suite(suite: Suite, data: dict[str, str], settings: Settings, command: str) -> None:
+def write_suite(
+    suite: Suite,
+    data: dict[str, str],
+    settings: Settings,
+    command: str,
+    solved: Iterable[str] = (),
+) -> None:
     """Leave what was asked for beside the results, for the leaderboard to read.
 
     What an earlier command asked for on the same tasks stays: its results are in the table too.
+    `solved` are what its patterns have become, as far as that is known: they take their place.
     """
     path = settings.results / suite.name / "suite.json"
     content = suite.model_dump(mode="json")
+    content["strategies"] = list(dict.fromkeys([*suite.complete, *solved]))
     content["task_ids"] = {name: task.id for name, task in suite.tasks.items()}
     content["data"] = data
     content["reference"] = suite.reference
@@ -316,6 +324,7 @@ def write_suite(suite: Suite, data: dict[str, str], settings: Settings, command:
         for key in ("strategies", "commands"):
             content[key] = list(dict.fromkeys([*before.get(key, ()), *content[key]]))
         content["seeds"] = max(before["seeds"], content["seeds"])
+        content["match"] = content["match"] or before.get("match")
     write_json(path, content)
 
 

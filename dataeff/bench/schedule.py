@@ -1,13 +1,16 @@
-"""The schedule: which cells a suite needs, in which order; controls join once costs are known."""
+"""The schedule: which cells a suite needs, in which order; some join once costs are known."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from dataeff.bench.conditions import conditions, provenance
 from dataeff.bench.controls import control_kinds, matching_controls
+from dataeff.bench.matches import Matches
+from dataeff.bench.pattern import Pattern
 from dataeff.bench.results import clocked_seconds, flags_of, read_json, read_runs
 from dataeff.bench.runner import Cell, Settings, check_task, describe
 from dataeff.bench.suite import Suite
@@ -20,12 +23,15 @@ from dataeff.training.cell import is_control, pick_device
 class Schedule:
     """The cells of a suite, seed by seed, so that drift of the machine hits all strategies alike.
 
-    Once a seed is through, the measured costs say which controls are missing: they are run for that
-    seed and those before it, and take part in the rest. `cells` are those known so far.
+    Once a seed is through, the measured costs say at which values patterns match, and which
+    controls are missing: they are run for that seed and those before it, and take part in the rest.
+    `cells` are those known so far. What is `fresh` goes by nothing that was measured before.
     """
 
-    def __init__(self, suite: Suite, settings: Settings, installed: Installed) -> None:
-        self._suite, self._installed = suite, installed
+    def __init__(
+        self, suite: Suite, settings: Settings, installed: Installed, fresh: bool = False
+    ) -> None:
+        self._suite, self._installed, self._fresh = suite, installed, fresh
         self._root = settings.results / suite.name
         self._stamp = {
             "conditions": conditions(pick_device(settings.device)),
@@ -36,35 +42,87 @@ class Schedule:
         }
         self._kinds = control_kinds(suite.controls, installed)
         # Once per strategy, not per cell: a source hash reads and parses files.
-        self._parts = {text: compose(text, installed) for text in suite.strategies}
+        self._parts = {text: compose(text, installed) for text in suite.complete}
         self._described = {text: describe(parts) for text, parts in self._parts.items()}
+        self._parts |= {text: Pattern.read(text, installed).example for text in suite.patterns}
         # With the cost that each was made for.
         self._controls: dict[str, dict[str, float]] = {name: {} for name in suite.tasks}
+        self.matches = Matches(suite, settings, installed, self._cell, fresh)
         self.cells = [
             self._cell(task, strategy, seed)
             for task in suite.tasks
             for seed in range(suite.seeds)
-            for strategy in suite.strategies
+            for strategy in self._planned(task)
         ]
 
     def __len__(self) -> int:
-        return len(self.cells)
+        return len(self.cells) + len(self.unsolved)
+
+    @property
+    def unsolved(self) -> list[tuple[str, Cell]]:
+        """Return a pair for each cell whose value is not found: its pattern, and one as costly."""
+        return [
+            (text, self._cell(task, self._suite.match, seed))
+            for task in self._suite.tasks
+            for text in self.matches.waiting(task)
+            for seed in range(self._suite.seeds)
+        ]
+
+    def _planned(self, task: str) -> list[str]:
+        """List the strategies that run on a task, as far as they are known."""
+        found = self.matches.labels(task).values()
+        return list(dict.fromkeys([*self._suite.complete, *found, *self._controls[task]]))
 
     def __iter__(self) -> Iterator[Cell]:
         """Yield the cells in order; the next is asked for when the one before has ended."""
         for task in self._suite.tasks:
             for seed in range(self._suite.seeds):
-                strategies = [*self._suite.strategies, *self._controls[task]]
-                yield from (self._cell(task, strategy, seed) for strategy in strategies)
-                new = self._new_controls(task)
-                for earlier in range(seed + 1):
-                    yield from (self._cell(task, strategy, earlier) for strategy in new)
+                yield from (self._cell(task, strategy, seed) for strategy in self._planned(task))
+                for plan in (self._plan_matches, self._plan_controls):
+                    before = self._planned(task)
+                    plan(task, seed)
+                    new = [label for label in self._planned(task) if label not in before]
+                    cells = [
+                        [self._cell(task, strategy, number) for strategy in new]
+                        for number in range(self._suite.seeds)
+                    ]
+                    self.cells += chain(*cells)
+                    yield from chain(*cells[: seed + 1])
+            for text in self.matches.waiting(task):
+                known = self._target(task, self._suite.seeds)
+                missing = f"there is no seed of {self._suite.match} and the reference to match"
+                elsewhere = "another process looks for its value; type this again later"
+                self.matches.give_up(task, text, elsewhere if known else missing)
 
     def _cell(self, task: str, strategy: str, seed: int) -> Cell:
         if strategy not in self._described:
             self._described[strategy] = describe(compose(strategy, self._installed))
         what = (self._suite.name, task, self._suite.tasks[task], strategy, seed, self.data[task])
         return Cell(self._root, *what, *self._described[strategy], **self._stamp)
+
+    # Matches ----------------------------------------------------------------------------------
+
+    def _plan_matches(self, task: str, seed: int) -> None:
+        """Find the values of patterns, once it is known how long they are to take."""
+        if self.matches.waiting(task) and (target := self._target(task, seed)):
+            self.matches.find(task, *target)
+
+    def _target(self, task: str, seed: int) -> tuple[float, str] | None:
+        """Return the time to be matched as a share of the reference's, and what speaks against it.
+
+        It is that of all finished seeds, if possible of those that had the machine for themselves.
+        """
+        names = (self._suite.match, self._suite.reference)
+        ours, base = (self._finished(task, name) for name in names)
+        both = [
+            (record, base[number])
+            for number, record in ours.items()
+            if number in base and (number <= seed or not self._fresh)
+        ]
+        calm = [pair for pair in both if not any(map(flags_of, pair))]
+        shares = [clocked_seconds(mine) / clocked_seconds(theirs) for mine, theirs in calm or both]
+        doubt = "" if calm else "its target was measured on a busy machine"
+        return (cost(shares, math.nan), doubt) if shares else None
 
     # Controls ---------------------------------------------------------------------------------
 
@@ -85,21 +143,19 @@ class Schedule:
             if text != self._suite.reference and not is_control(parts)
         ]
 
-    def _new_controls(self, task: str) -> list[str]:
-        """Plan the controls that the costs measured so far ask for; return those that are new."""
+    def _plan_controls(self, task: str, seed: int) -> None:
+        """Plan the controls that the costs measured so far ask for."""
         if not (self._kinds and self.methods):
-            return []
-        planned = [*self._suite.strategies, *self._controls[task]]
+            return
+        planned, found = self._planned(task), self.matches.labels(task)
         known = self._costs(task, dict.fromkeys([*planned, *self._controls_on_disk(task)]))
-        costs = [known[name] for name in self.methods if name in known]
+        methods = [found.get(name, name) for name in self.methods]
+        costs = [known[name] for name in methods if name in known]
         # One that failed, or is not finished yet, is there as well.
         existing = self._controls[task] | known
         wanted = matching_controls(costs, existing, self._kinds, self._installed)
         new = {label: share for label, share in wanted.items() if label not in planned}
         self._controls[task] |= new
-        seeds = range(self._suite.seeds)
-        self.cells += [self._cell(task, label, seed) for seed in seeds for label in new]
-        return list(new)
 
     def _controls_on_disk(self, task: str) -> list[str]:
         """List the controls that an earlier command has run, as they would be run now."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import torch
+from torch import Tensor
 
 from dataeff.bench.conditions import conditions
 from dataeff.bench.picture import picture
@@ -21,6 +22,7 @@ from dataeff.errors import DataeffError, UnknownName
 from dataeff.plugins import Installed, Strategy, canonical, check_conflicts, compose
 from dataeff.registry import Entry
 from dataeff.training.cell import Result, train_on
+from dataeff.training.child import looking_on
 from dataeff.training.task import Task
 
 if TYPE_CHECKING:
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
 class Study:
     """One task and one seed, on which an analysis trains what it needs; all of it off the clock.
 
-    Runs are kept in `folder`/runs and figures in `folder`. `asked` are the figures that the user
-    wants: nothing means all.
+    Figures are kept in `folder`, and runs in `runs`, or else beside them; scores are shared with
+    all that lies in `results`. `asked` are the figures that the user wants: nothing means all.
     """
 
     suite: str
@@ -45,6 +47,8 @@ class Study:
     asked: Sequence[str] = ()
     fresh: bool = False
     data_root: Path | None = None
+    results: Path | None = None
+    runs: Path | None = None
     watch: Watcher = lambda event: None
     tell: Callable[[str], None] = lambda line: None
     _opened: list[Path] = field(default_factory=list, init=False)
@@ -53,8 +57,10 @@ class Study:
         """Say whether to draw this figure; whoever asks for 8 wants 8a and 8b."""
         return not self.asked or any(shows(figure, asked) for asked in self.asked)
 
-    def train(self, strategy: str, *probes: Any) -> Result:
+    def train(self, strategy: str, *probes: Any, model: str | None = None) -> Result:
         """Train a strategy, with probes that look on, to the end; never twice.
+
+        `model` is a network to train on the task in place of its own.
 
         A probe is an object with hooks, like a strategy; it is no part of the label, and should
         work inside `run.off_clock("diagnostics")`. What it keeps in its attributes is there again
@@ -62,24 +68,29 @@ class Study:
         by, and by its probes: their attributes when given, and their source.
         """
         named = compose(strategy, self.installed)
-        looking_on = [_as_strategy(probe) for probe in probes]
-        check_conflicts([*named, *looking_on])
-        cell = self._cell(named, looking_on)
+        watching = [looking_on(probe) for probe in probes]
+        check_conflicts([*named, *watching])
+        cell = self._cell(named, watching, model)
         with claimed(cell.folder) as mine:
             if not mine:
                 raise DataeffError(f"Another process trains {cell.title}; wait until it has ended.")
             if self.fresh and cell.folder not in self._opened:
                 empty(cell.folder)
             self._opened.append(cell.folder)
-            result = self._train(cell, [*named, *looking_on])
+            result = self._train(cell, [*named, *watching])
         if result.record["status"] != "finished":
             raise DataeffError(f"{cell.title}: {result.record['error']}")
         return result
 
-    def _cell(self, named: list[Strategy], looking_on: list[Strategy]) -> Cell:
-        parameters, sources = describe([*named, *looking_on])
-        parameters |= {part.entry.name: dict(vars(part.plugin)) for part in looking_on}
-        where = (self.folder / "runs", self.suite, self.task_name, self.task)
+    def _cell(
+        self, named: list[Strategy], watching: list[Strategy], model: str | None = None
+    ) -> Cell:
+        task_name, task = self.task_name, self.task
+        if model not in (None, task.model):
+            task_name, task = f"{task_name} {model}", task.model_copy(update={"model": model})
+        parameters, sources = describe([*named, *watching])
+        parameters |= {part.entry.name: dict(vars(part.plugin)) for part in watching}
+        where = (self.runs or self.folder / "runs", self.suite, task_name, task)
         what = (canonical(named), self.seed, self._data.fingerprint, parameters, sources)
         return Cell(*where, *what, conditions=conditions(self.device))
 
@@ -87,6 +98,12 @@ class Study:
     def classes(self) -> int:
         """Return the number of classes of the dataset."""
         return self._data.classes
+
+    def samples(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """Return training samples as one sees them, uint8 (n, H, W, C), and their labels."""
+        split = self._data.train
+        (batch,) = split.stream([indices], None)
+        return split.normalise.undo(batch).cpu(), split.labels.cpu()[indices]
 
     @cached_property
     def _data(self) -> Dataset:
@@ -110,12 +127,13 @@ class Study:
         tell("started")
         result = train_on(
             self._data,
-            self.task,
+            cell.task,
             parts,
             self.seed,
             installed=self.installed,
             device=self.device,
             folder=cell.folder,
+            shelf=cell.shelf(self.results) if self.results else None,
             on_epoch=lambda epoch, epochs, line: tell("epoch", min(1.0, epoch / epochs), line),
         )
         result.record["strategy"] = cell.strategy
@@ -139,11 +157,6 @@ class Study:
             yield axes
         write_csv(self.folder / f"{name}.csv", pd.DataFrame(table))
         self.tell(f"fig {name}: {says}")
-
-
-def _as_strategy(probe: Any) -> Strategy:
-    kind = type(probe)
-    return Strategy(Entry("probe", kind.__name__, kind, kind.__module__), {}, probe)
 
 
 def shows(figure: str, asked: str) -> bool:

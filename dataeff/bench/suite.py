@@ -6,14 +6,22 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from dataeff.bench.controls import control_kinds
+from dataeff.bench.pattern import canonical_form
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
-from dataeff.plugins import Installed, canonical, compose
-from dataeff.registry import parse_one
+from dataeff.plugins import Installed
+from dataeff.registry import is_open, parse_one
 from dataeff.training.task import Task
 
 
@@ -29,6 +37,31 @@ class Published(BaseModel):
     source: str
 
 
+class Claim(BaseModel):
+    """What a paper says of a strategy, to be judged by the intervals that are measured."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str
+    source: str = ""
+    strategy: str
+    against: str | None = Field(None, description="default: the reference")
+    task: str | None = Field(None, description="default: every task")
+    accuracy: Literal["better", "no worse", "equal", "worse"] | None = None
+    speedup: float | None = Field(None, gt=0, allow_inf_nan=False, description="at least this")
+    clock: Literal["total", "train"] = Field(
+        "total", description="what the speed-up is of: prepare + train, or train alone"
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Claim:
+        if self.accuracy is None and self.speedup is None:
+            raise ValueError("say what is claimed: accuracy, speedup, or both")
+        if self.speedup is None and self.clock != "total":
+            raise ValueError("clock goes with speedup; add that, or leave out clock")
+        return self
+
+
 class Suite(BaseModel):
     """One or more tasks and the strategies to compare on them; the first one is the reference."""
 
@@ -40,8 +73,12 @@ class Suite(BaseModel):
     strategies: list[str] = Field(min_length=1)
     tasks: dict[str, Task] = Field(min_length=1)
     published: list[Published] = []
+    claims: list[Claim] = []
     controls: bool | list[str] = Field(
         True, description="add controls of each method's measured cost; a list names which"
+    )
+    match: str | None = Field(
+        None, description="the strategy whose time those with a value `?` are to take"
     )
 
     @field_validator("controls", mode="before")
@@ -55,6 +92,16 @@ class Suite(BaseModel):
     def reference(self) -> str:
         """Return the strategy that the others are compared with."""
         return self.strategies[0]
+
+    @property
+    def patterns(self) -> list[str]:
+        """Return the strategies that have a value still to be found."""
+        return [text for text in self.strategies if is_open(text)]
+
+    @property
+    def complete(self) -> list[str]:
+        """Return the strategies that have all their values."""
+        return [text for text in self.strategies if not is_open(text)]
 
 
 def load_suite(text: str, installed: Installed) -> Suite:
@@ -74,7 +121,13 @@ def load_suite(text: str, installed: Installed) -> Suite:
         raise DataeffError(
             f"{path}: there is no key 'name': the suite is called {name}; use title for more."
         )
-    return make_suite({"name": name, **content}, installed, where=str(path))
+    suite = make_suite({"name": name, **content}, installed, where=str(path))
+    # Here and not for every suite: one whose strategies are chosen on the command line keeps its
+    # claims, some of which then wait for their runs.
+    for number, claim in enumerate(suite.claims):
+        for key in ("strategy", "against"):
+            _check_runs(getattr(claim, key), suite, f"{path}: claims.{number}.{key}")
+    return suite
 
 
 def make_suite(content: dict[str, Any], installed: Installed, where: str) -> Suite:
@@ -84,10 +137,14 @@ def make_suite(content: dict[str, Any], installed: Installed, where: str) -> Sui
     except ValidationError as error:
         raise DataeffError(_explain(error, where)) from None
     with _place(f"{where}: strategies"):
-        suite.strategies = [canonical(compose(text, installed)) for text in suite.strategies]
+        suite.strategies = [canonical_form(text, installed) for text in suite.strategies]
         repeated = [text for text in suite.strategies if suite.strategies.count(text) > 1]
         if repeated:
             raise DataeffError(f"{repeated[0]} is there twice; delete one.")
+        if is_open(suite.reference):
+            raise DataeffError(f"{suite.reference} is the reference; write its value.")
+    with _place(f"{where}: match"):
+        _check_match(suite, installed)
     with _place(f"{where}: controls"):
         control_kinds(suite.controls, installed)
     for name, task in suite.tasks.items():
@@ -96,13 +153,55 @@ def make_suite(content: dict[str, Any], installed: Installed, where: str) -> Sui
             installed.datasets[part.name].read(part.params)
     for number, line in enumerate(suite.published):
         with _place(f"{where}: published.{number}.strategy"):
-            line.strategy = canonical(compose(line.strategy, installed))
-        if line.task is not None and line.task not in suite.tasks:
-            hint = did_you_mean(line.task, suite.tasks) or f" They are: {', '.join(suite.tasks)}."
-            raise UnknownName(
-                f"{where}: published.{number}.task: there is no task {line.task!r}.{hint}"
-            )
+            line.strategy = canonical_form(line.strategy, installed)
+        _check_task(line.task, suite, f"{where}: published.{number}.task")
+    for number, claim in enumerate(suite.claims):
+        place = f"{where}: claims.{number}"
+        for key in ("strategy", "against"):
+            with _place(f"{place}.{key}"):
+                text = getattr(claim, key) or suite.reference
+                setattr(claim, key, canonical_form(text, installed))
+        _check_task(claim.task, suite, f"{place}.task")
+        if claim.strategy == claim.against:
+            raise DataeffError(f"{place}: strategy and against are both {claim.strategy}.")
     return suite
+
+
+def _check_task(task: str | None, suite: Suite, place: str) -> None:
+    if task is not None and task not in suite.tasks:
+        hint = did_you_mean(task, suite.tasks) or f" They are: {', '.join(suite.tasks)}."
+        raise UnknownName(f"{place}: there is no task {task!r}.{hint}")
+
+
+def _check_runs(strategy: str, suite: Suite, place: str) -> None:
+    if strategy not in suite.strategies:
+        hint = did_you_mean(strategy, suite.strategies)
+        raise DataeffError(
+            f"{place}: this suite does not run {strategy}, so the claim could never be judged; "
+            f"add it to strategies.{hint}"
+        )
+
+
+def _check_match(suite: Suite, installed: Installed) -> None:
+    """Bring `match` into canonical form; there is one if, and only if, something is to be found."""
+    if suite.match is None:
+        for text in suite.patterns:
+            raise DataeffError(
+                f"{text} takes the time of another strategy, so name that one: write "
+                'match = "..." in a suite, or --match; or write a value instead of the ?.'
+            )
+        return
+    suite.match = canonical_form(suite.match, installed)
+    if is_open(suite.match):
+        raise DataeffError(f"{suite.match} has itself a value to be found; write it.")
+    if suite.match not in suite.strategies:
+        known = ", ".join(suite.complete)
+        raise DataeffError(f"{suite.match} is none of the strategies, which are: {known}.")
+    if not suite.patterns:
+        raise DataeffError(
+            f"there is nothing to match with {suite.match}; add a strategy with a value to be "
+            "found, such as short_schedule[share=?], or leave match out."
+        )
 
 
 @contextmanager
@@ -119,7 +218,7 @@ def _explain(error: ValidationError, where: str) -> str:
     first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        table = {"tasks": Task, "published": Published}.get(first["loc"][0], Suite)
+        table = {"tasks": Task, "published": Published, "claims": Claim}.get(first["loc"][0], Suite)
         known = [name for name in table.model_fields if (table, name) != (Suite, "name")]
         hint = did_you_mean(str(first["loc"][-1]), known) or f" Known keys: {', '.join(known)}."
         return f"{where}: there is no key {key!r}.{hint}"

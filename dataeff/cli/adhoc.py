@@ -41,12 +41,16 @@ def choose_suite(
     seeds: int | None,
     installed: Installed,
     adhoc: dict[str, Any],
+    match: str | None = None,
 ) -> Any:
-    """Return the suite of this name or file, or the one that the ad-hoc options make."""
+    """Return the suite of this name or file, or the one that the ad-hoc options make.
+
+    `match` is the strategy that others are matched to, where that is not for the suite to say.
+    """
+    from dataeff.bench.pattern import canonical_form
     from dataeff.bench.results import slug
     from dataeff.bench.suite import load_suite, make_suite
-    from dataeff.plugins import canonical, compose
-    from dataeff.registry import parse_one
+    from dataeff.registry import is_open, parse_one
 
     given = {key: value for key, value in adhoc.items() if value not in (None, ())}
     if text and given:
@@ -54,14 +58,17 @@ def choose_suite(
         raise DataeffError(
             f"--{option} is for ad-hoc comparisons; leave out the suite {text!r}, or the option."
         )
-    strategies = list(dict.fromkeys(canonical(compose(s, installed)) for s in strategies))
+    strategies = list(dict.fromkeys(canonical_form(s, installed) for s in strategies))
+    match = match and canonical_form(match, installed)
     if text:
         suite = load_suite(text, installed)
         content = suite.model_dump() | ({"seeds": seeds} if seeds else {})
+        if any(map(is_open, strategies or suite.strategies)):
+            match = match or suite.match
         if strategies:
             # The reference comes along: without it there is nothing to compare with.
             content["strategies"] = list(dict.fromkeys([suite.reference, *strategies]))
-        return make_suite(content, installed, where=text)
+        return make_suite(_matched(content, match), installed, where=text)
     missing = [f"--{key}" for key in ("dataset", "model", "epochs") if key not in given]
     if missing:
         raise DataeffError(
@@ -84,7 +91,13 @@ def choose_suite(
         "seeds": seeds or 3,
         "tasks": {parse_one(given["dataset"]).name: task},
     }
-    return make_suite(content, installed, where="command line")
+    return make_suite(_matched(content, match), installed, where="command line")
+
+
+def _matched(content: dict[str, Any], match: str | None) -> dict[str, Any]:
+    """Have strategies matched to this one, which comes along."""
+    names = [*content["strategies"], *([match] if match else [])]
+    return content | {"match": match, "strategies": list(dict.fromkeys(names))}
 
 
 def _settings(pairs: tuple[str, ...]) -> dict[str, Any]:

@@ -55,25 +55,31 @@ def analyze(
     """Draw the figures of the analysis NAME on a task of SUITE, or on an ad-hoc one.
 
     It trains what the figures need and leaves pictures (.png) and their numbers (.csv) in
-    RESULTS/SUITE/analysis/NAME. What is trained stays, and is not trained again.
+    RESULTS/SUITE/analysis/NAME. What is trained stays, and is not trained again. NAME may carry
+    parameters, as a strategy does.
 
     \b
     dataeff analyze mixtrain quickstart --figure 6
     dataeff analyze mixtrain --dataset digits --model resnet8 --epochs 10
+    dataeff analyze 'overlap[other=resnet20,models=3]' quickstart
     """
     from dataeff.bench.progress import StudyWatch
     from dataeff.bench.study import Study, check_figures
+    from dataeff.registry import parse_one
     from dataeff.training.cell import pick_device
 
     if analysis is None:
         known = [f"{entry.name} ({entry.summary})" for entry in installed.analyses.entries()]
         raise DataeffError(f"Name an analysis: {', '.join(known) or 'none is installed'}")
-    entry = installed.analyses[analysis]
+    part = parse_one(analysis)
+    entry = installed.analyses[part.name]
+    values = entry.read(part.params)
     check_figures(entry, figures)
     # A suite needs a strategy, even where the analysis brings its own.
     chosen = choose_suite(suite, [] if suite else ["baseline"], None, installed, adhoc)
     task_name = _pick_task(chosen, task_name)
-    folder = results / chosen.name / "analysis" / analysis
+    home = results / chosen.name / "analysis"
+    folder = home / part.name
     # A folder of its own for what would overwrite the rest.
     folder /= task_name if len(chosen.tasks) > 1 else ""
     folder /= f"seed{seed}" if seed else ""
@@ -89,10 +95,13 @@ def analyze(
             asked=figures,
             fresh=fresh,
             data_root=data_root,
+            results=results,
+            # One analysis may need what another one has trained.
+            runs=home / "runs",
             watch=watch,
             tell=lambda line: console.print(escape(line), soft_wrap=True),
         )
-        entry.factory(study)
+        entry.factory(study, **values)
     click.echo(f"\nWritten: {folder}/")
 
 

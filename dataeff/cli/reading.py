@@ -48,7 +48,10 @@ _target_option = click.option(
 @json_option
 @results_option
 def leaderboard(suite, margin, target, csv_file, form, as_json, results):
-    """Print the table of SUITE and write leaderboard.csv, runs.csv and classes.csv."""
+    """Print the table of SUITE and write leaderboard.csv, runs.csv and classes.csv.
+
+    Where the suite has claims, also claims.csv.
+    """
     if as_json and form:
         raise DataeffError(f"--json and --{form} exclude each other; leave one out.")
     folder = results_folder(results, suite)
@@ -105,8 +108,9 @@ def show(
         for note in board.notes:
             click.echo(note, err=True)
     else:
+        claims = ", claims.csv" if len(board.claims) else ""
         page = ", report.html" if with_page else ""
-        click.echo(f"\nWritten: {folder}/leaderboard.csv, runs.csv, classes.csv{page}")
+        click.echo(f"\nWritten: {folder}/leaderboard.csv, runs.csv, classes.csv{claims}{page}")
 
 
 @click.command()

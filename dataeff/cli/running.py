@@ -37,6 +37,10 @@ from dataeff.errors import DataeffError
     default=None,
     help="Add controls of each method's measured cost (default: as the suite says, which is yes).",
 )
+@click.option(
+    "--match",
+    help="Strategy whose time those with a value '?' shall take: -s 'short_schedule[share=?]'.",
+)
 @adhoc_options
 @device_option
 @click.option(
@@ -65,6 +69,7 @@ def run(
     strategies,
     seeds,
     controls,
+    match,
     installed,
     plugin_dirs,
     results,
@@ -91,22 +96,32 @@ def run(
 
     if fresh and rerun_flagged:
         raise DataeffError("--fresh runs all cells again; leave it out, or --rerun-flagged.")
-    chosen = choose_suite(suite, list(strategies), seeds, installed, adhoc)
+    chosen = choose_suite(suite, list(strategies), seeds, installed, adhoc, match)
     if controls is not None:
         # A suite that names its controls keeps to these.
         chosen.controls = controls and (chosen.controls or True)
     settings = runner.Settings(results, device, data_root, plugin_dirs, in_process, timeout)
-    schedule, again = Schedule(chosen, settings, installed), _again(fresh, rerun_flagged)
+    schedule = Schedule(chosen, settings, installed, fresh)
+    again = _again(fresh, rerun_flagged)
     if dry_run:
         _preview(schedule, settings, installed, again)
         return
     if not yes:
         _ask(schedule, settings, installed, again)
-    runner.write_suite(chosen, schedule.data, settings, _command())
+
+    def write_suite() -> None:
+        solved = [
+            label for task in chosen.tasks for label in schedule.matches.labels(task).values()
+        ]
+        runner.write_suite(chosen, schedule.data, settings, _command(), solved)
+
+    write_suite()
     with Watch(console) as watch:
+        schedule.matches.tell = watch.say
         runner.run_cells(schedule, settings, watch, again)
+    write_suite()
     show(results / chosen.name, with_page=True)
-    failed = runner.failures(schedule.cells)
+    failed = [*runner.failures(schedule.cells), *schedule.matches.troubles]
     for line in failed:
         click.echo(f"Failed: {line}", err=True)
     if failed:
@@ -134,9 +149,16 @@ def _preview(schedule: Any, settings: Any, installed: Any, again: Any) -> None:
     from dataeff.report.terminal import aligned
 
     with console.status("Measuring a few steps of each strategy"):
-        costs = preview.preview(schedule.cells, settings, installed, again=again)
+        costs = preview.preview(
+            schedule.cells, settings, installed, again=again, unsolved=schedule.unsolved
+        )
     click.echo("\n".join(aligned(*preview.table(costs))))
     click.echo(f"\n{preview.sentence(costs)} {preview.REMARK}")
+    if patterns := list(dict.fromkeys(text for text, _ in schedule.unsolved)):
+        click.echo(
+            f"Values for {' and '.join(patterns)} are found by pilots of a few epochs, which come "
+            f"on top: up to {preview.duration(_seconds_of_pilots(costs, schedule))}."
+        )
     if names := schedule.control_names:
         most = preview.duration(_seconds_of_controls(costs, schedule))
         click.echo(
@@ -151,6 +173,15 @@ def _seconds_of_controls(costs: Any, schedule: Any) -> float:
     return len(schedule.control_names) * sum(judged)
 
 
+def _seconds_of_pilots(costs: Any, schedule: Any) -> float:
+    """Return about what pilots take: each trains as many epochs of the reference."""
+    from dataeff.bench.matching import EPOCHS, PILOTS
+
+    patterns = [text for text, _ in schedule.unsolved]
+    lines = [line for line in costs.lines if line.strategy in patterns]
+    return sum(2 * PILOTS * min(EPOCHS, line.epochs) * line.train / line.epochs for line in lines)
+
+
 def _someone_is_there() -> bool:
     return console.is_terminal and sys.stdin.isatty()
 
@@ -161,11 +192,14 @@ def _ask(schedule: Any, settings: Any, installed: Any, again: Any) -> None:
 
     if not _someone_is_there():
         return
-    costs = preview.quick(schedule.cells, settings, installed, again=again)
-    more = _seconds_of_controls(costs, schedule)
-    if not preview.asks(costs.seconds + more):
+    costs = preview.quick(
+        schedule.cells, settings, installed, again=again, unsolved=schedule.unsolved
+    )
+    more, pilots = _seconds_of_controls(costs, schedule), _seconds_of_pilots(costs, schedule)
+    if not preview.asks(costs.seconds + more + pilots):
         return
     controls = f" Controls take at most another {preview.duration(more)}." if more else ""
-    if not click.confirm(f"{preview.sentence(costs)}{controls} Go on?", err=True):
+    found = f" Pilots take up to {preview.duration(pilots)}." if pilots else ""
+    if not click.confirm(f"{preview.sentence(costs)}{controls}{found} Go on?", err=True):
         click.echo("Nothing was run.", err=True)
         raise click.exceptions.Exit(1)

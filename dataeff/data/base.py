@@ -28,6 +28,8 @@ class Split(Protocol):
     """The training or the test part of a dataset."""
 
     labels: torch.Tensor
+    normalise: Normaliser
+    """What `stream` does to the pixels, so that it can be undone for the eye."""
 
     def __len__(self) -> int: ...
 

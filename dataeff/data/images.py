@@ -52,3 +52,9 @@ class Normaliser:
         # Not fused into one operation: whether it rounds once or twice would depend on the batch.
         rows.mul_(self.scale).add_(self.shift)
         return rows.view(batch, height, width, channels).permute(0, 3, 1, 2)
+
+    def undo(self, batch: torch.Tensor) -> torch.Tensor:
+        """Return the uint8 images (B, H, W, C) of a normalised batch."""
+        images = batch.permute(0, 2, 3, 1)
+        rows = (images.flatten(2) - self.shift) / self.scale
+        return rows.round().clamp(0, 255).byte().view(images.shape)

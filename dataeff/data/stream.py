@@ -41,7 +41,7 @@ class StreamSplit:
         workers: int = 0,
     ) -> None:
         self._files = _Files(files, size, crop, flip)
-        self._normalise = Normaliser.of(IMAGENET_MEAN, IMAGENET_STD, size).to(device)
+        self.normalise = Normaliser.of(IMAGENET_MEAN, IMAGENET_STD, size).to(device)
         self._device = torch.device(device)
         self._workers = workers
         self._idle: list[DataLoader] = []
@@ -54,7 +54,7 @@ class StreamSplit:
         """Return the same split delivering to another device."""
         moved = copy.copy(self)
         moved._device = torch.device(device)
-        moved._normalise = self._normalise.to(device)
+        moved.normalise = self.normalise.to(device)
         moved._idle = []
         moved.labels = self.labels.to(device)
         return moved
@@ -70,7 +70,7 @@ class StreamSplit:
             for images in loader:
                 if isinstance(images, str):
                     raise DataeffError(images)
-                yield self._normalise(images.to(self._device, non_blocking=True))
+                yield self.normalise(images.to(self._device, non_blocking=True))
         finally:
             self._idle.append(loader)
 

@@ -11,10 +11,19 @@ import pandas as pd
 from dataeff.bench.results import uncollected, write_csv
 from dataeff.errors import DataeffError
 from dataeff.report import MARGIN
+from dataeff.report.claims import claims_table
 from dataeff.report.comparing import compositions
 from dataeff.report.curves import read_curves
 from dataeff.report.leaderboard import leaderboard
-from dataeff.report.reading import classes_table, current_runs, read_suite, runs_table
+from dataeff.report.matched import matched
+from dataeff.report.reading import (
+    classes_table,
+    current_runs,
+    published_lines,
+    read_matches,
+    read_suite,
+    runs_table,
+)
 from dataeff.report.sentences import counted
 
 
@@ -24,8 +33,8 @@ class Board:
 
     `table` has one line per task, conditions and strategy; `runs` one per cell; `curves` one per
     cell and epoch; `classes` one per line of `table` and class; `compositions` one per composed
-    strategy. `conditions` are the values behind each short name, `notes` what was split, left out
-    or flagged, one sentence each.
+    strategy; `claims` one per claim of the suite and table. `conditions` are the values behind each
+    short name, `notes` what was split, left out, matched or flagged, one sentence each.
     """
 
     suite: dict[str, Any]
@@ -35,6 +44,7 @@ class Board:
     curves: pd.DataFrame
     classes: pd.DataFrame
     compositions: pd.DataFrame
+    claims: pd.DataFrame
     conditions: dict[str, dict[str, Any]]
     notes: list[str]
 
@@ -53,6 +63,8 @@ def _read_board(folder: Path, margin: float, target: float | None) -> Board:
             f"{folder} holds no runs of this suite yet; type: dataeff run {folder.name}"
         )
     runs, curves = runs_table(found), read_curves(folder, found)
+    matches = read_matches(folder, suite)
+    suite["published"] = published_lines(suite, matches)
     conditions = {run.label[1]: run.conditions for run in found}
     return Board(
         suite=suite,
@@ -62,8 +74,9 @@ def _read_board(folder: Path, margin: float, target: float | None) -> Board:
         curves=curves,
         classes=classes_table(found, suite["reference"]),
         compositions=compositions(runs, suite["reference"], margin),
+        claims=claims_table(runs, suite, margin, matches),
         conditions=conditions,
-        notes=[*_split(conditions), *notes, *contended(runs)],
+        notes=[*_split(conditions), *notes, *matched(folder, runs), *contended(runs)],
     )
 
 
@@ -96,7 +109,12 @@ def contended(runs: pd.DataFrame) -> list[str]:
 
 
 def write_tables(folder: Path, board: Board) -> None:
-    """Write leaderboard.csv, runs.csv and classes.csv beside the results."""
+    """Write leaderboard.csv, runs.csv and classes.csv, and claims.csv where there are claims."""
     write_csv(folder / "leaderboard.csv", board.table)
     write_csv(folder / "runs.csv", board.runs)
     write_csv(folder / "classes.csv", board.classes)
+    if len(board.claims):
+        write_csv(folder / "claims.csv", board.claims)
+    else:
+        # Those that an earlier version of the suite made are no longer judged.
+        (folder / "claims.csv").unlink(missing_ok=True)

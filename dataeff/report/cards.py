@@ -28,6 +28,8 @@ _TONES = {
     "slower": _BAD,
     "worse": _BAD,
     "slower and worse": _BAD,
+    "confirmed": _GOOD,
+    "not confirmed": _BAD,
 }
 _SHAPES = {
     "circle": "M3 8a5 5 0 1 0 10 0a5 5 0 1 0-10 0z",
@@ -49,7 +51,11 @@ def breakable(text: object) -> str:
 
 def claim(row: Row) -> str:
     """Return the headline of a row, with its shape; what has no runs says so."""
-    text = row["claim"] or ("no verdict" if row["n"] else "no finished run yet")
+    return toned(row["claim"] or ("no verdict" if row["n"] else "no finished run yet"))
+
+
+def toned(text: str) -> str:
+    """Return what is said of a strategy, with the shape and the colour of its tone."""
     tone, shape = _TONES.get(text, _OPEN)
     return f'<span class="claim {tone}"><i aria-hidden="true">{shape}</i> {escape(text)}</span>'
 
@@ -107,7 +113,7 @@ def _card(row: Row, looks: Looks, scales: tuple[Scale, Scale], margin: float) ->
     texts = [
         ("says", row["verdict"]),
         ("versus", f"Controls: {row['against_controls']}" if row["against_controls"] else ""),
-        ("versus", "" if row["ranked"] or not row["n"] else "Not ranked: part is off the clock."),
+        ("versus", "" if math.isnan(row["oracle"]) else "Not ranked: part is off the clock."),
         ("versus", row["trouble"]),
         ("versus", row["note"]),
         ("versus", f"Contended: {row['contended']:.0f} runs" if row["contended"] > 0 else ""),

@@ -76,3 +76,17 @@ def accuracy_at(looks: pd.DataFrame, row: int, seconds: Array) -> Array:
         times = seconds[:, column]
         accuracy[:, column] = np.interp(times, curve["seconds"], curve["test_top1"], left=np.nan)
     return np.where(np.isnan(seconds), np.nan, accuracy)
+
+
+def last_seen(looks: pd.DataFrame, row: int, seconds: Array) -> Array:
+    """Return the accuracy that one strategy had last shown, seed by seed, by each of these times.
+
+    A run that was stopped has no later look, so there is nothing to interpolate; before the first
+    look nothing is known, and a single look is no curve.
+    """
+    accuracy = np.full(seconds.shape, np.nan)
+    for column, curve in looks[looks["row"] == row].groupby("column"):
+        if len(curve) > 1:
+            seen = np.searchsorted(curve["seconds"], seconds[:, column], side="right")
+            accuracy[:, column] = np.append(np.nan, curve["test_top1"])[seen]
+    return np.where(np.isnan(seconds), np.nan, accuracy)

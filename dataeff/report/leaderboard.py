@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from dataeff.cost import cost
+from dataeff.cost import SAVES, cost, shared_costs
 from dataeff.report.comparing import resolution
 from dataeff.report.controls import against_controls, rivals
-from dataeff.report.curves import accuracy_at, first_reached
+from dataeff.report.curves import accuracy_at, first_reached, last_seen
 from dataeff.report.sentences import claim_words, verdict
+from dataeff.report.stopping import early_termination
 from dataeff.report.verdicts import Array, Paired, claim, paired, ranks, seeds_to_decide
 
 MEBI = 2**20
@@ -25,7 +26,7 @@ _MEANS = {
     name: name
     for name in (
         *("worst_class", "prepare_seconds", "train_seconds", "rows_trained"),
-        *("never_trained", "class_balance", "energy_joules"),
+        *("never_trained", "class_balance", "energy_joules", "artefact_uses"),
     )
 }
 COLUMNS = [
@@ -33,6 +34,7 @@ COLUMNS = [
     *("difference", "difference_low", "difference_high", "equivalence_p", "margin"),
     *("macro_f1", "worst_class"),
     *("prepare_seconds", "train_seconds", "speedup", "speedup_low", "speedup_high", "oracle"),
+    *("train_speedup", "amortised_speedup", "artefact_uses"),
     *("ideal_speedup", "realised", "target", "target_seconds", "target_reached"),
     *("reference_at_same_time", "pareto", "rows_trained", "never_trained", "class_balance"),
     *("energy_joules", "peak_memory_mib", "ranked", "control", "against_controls", "contended"),
@@ -128,6 +130,9 @@ def _table(
     table["speedup"] = np.exp(speed.mean)
     table["speedup_low"], table["speedup_high"] = np.exp(speed.low), np.exp(speed.high)
     table["oracle"] = np.where(ranked, np.nan, free)
+    train, amortised = grid("train_seconds"), grid("amortised_seconds")
+    table["train_speedup"] = np.exp(paired(np.log(_line_of(train, base) / train)).mean)
+    table["amortised_speedup"] = np.exp(paired(np.log(_line_of(clocked, base) / amortised)).mean)
     table["ideal_speedup"], table["realised"] = ideal, free / ideal
     shared = np.minimum(points.n, speed.n)
     said = claim_words(claims, shared > 1)
@@ -146,10 +151,25 @@ def _table(
         pairs, (against, pace), claims.rivals, grid.names, free, costs, methods, control, ranked
     )
     aim = np.nan if base is None else table["accuracy"][base] - margin
+    row, column = grid.places(looks)
+    looks = looks.assign(row=row, column=column)
     _add_curves(table, looks, grid, base, total, aim if target is None else target)
     _add_trouble(table, group, points)
     place = table["rank"].fillna(np.inf)
-    return table.iloc[np.lexsort([-table["speedup"].fillna(0), place, ~ranked, judged])]
+    table = table.iloc[np.lexsort([-table["speedup"].fillna(0), place, ~ranked, judged])]
+    shares = shared_costs(costs[methods & (costs <= 1 / SAVES)])
+    stopped = _stopped(looks, grid, base, shares, margin, step) if shares else ()
+    return pd.concat([table, stopped]) if len(stopped) else table
+
+
+def _stopped(
+    looks: pd.DataFrame, grid: _Grid, base: int, shares: list[float], margin: float, step: float
+) -> pd.DataFrame:
+    """Return the lines of the reference, stopped at these shares of its time."""
+    names = ("test_top1", "clocked_seconds", "prepare_seconds")
+    whole = [grid(name)[base] for name in names]
+    seen = last_seen(looks, base, np.outer(shares, whole[1]))
+    return early_termination(seen, *whole, shares, grid.names[base], margin, step)
 
 
 def _line_of(grid: Array, row: int | None) -> Array:
@@ -192,8 +212,6 @@ def _add_curves(
     target: float,
 ) -> None:
     """Add when the target was reached, and how far the reference was when each row was done."""
-    row, column = grid.places(looks)
-    looks = looks.assign(row=row, column=column)
     reached = np.where(np.isnan(total), np.nan, first_reached(looks, target, grid.shape))
     share = (~np.isnan(reached)).sum(1) / table["n"].where(table["n"] > 0)
     table["target"] = target

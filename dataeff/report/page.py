@@ -15,8 +15,9 @@ import pandas as pd
 
 from dataeff.bench.results import write_text
 from dataeff.report.board import Board
-from dataeff.report.cards import breakable, cards, mark
+from dataeff.report.cards import breakable, cards, mark, toned
 from dataeff.report.charts import Figure, Looks, looks
+from dataeff.report.claims import places
 from dataeff.report.gallery import Chart, gallery, texts
 from dataeff.report.sentences import counted
 from dataeff.report.webtable import used_columns, web_table
@@ -58,9 +59,10 @@ def page_text(board: Board) -> str:
         script=script,
         plotly=plotly,
         lead=_lead(board),
-        contents=_contents([key for key, _ in groups]),
+        contents=_contents([key for key, _ in groups], bool(len(board.claims))),
         notes=_notes(board.notes),
         sections="\n".join(sections) or "<p>There is no finished run yet.</p>",
+        claims=_claims(board),
         command=escape("\n".join(board.suite["commands"])),
         conditions=_conditions(board.conditions),
         reference=escape(reference),
@@ -108,7 +110,7 @@ def _seeds(board: Board) -> int:
 def _lead(board: Board) -> str:
     tasks, seeds = list(board.suite["tasks"]), _seeds(board)
     # Controls that the suite has added are among those run, and not among those asked for.
-    count = len({*board.suite["strategies"], *board.table["strategy"]})
+    count = len({*board.suite["strategies"], *board.runs["strategy"]})
     on = ", ".join(tasks) if len(tasks) <= 3 else f"{len(tasks)} tasks"
     each = f"{counted(seeds, 'seed', 'seeds')} each"
     what = f"{counted(count, 'strategy', 'strategies')} on {on}, {each}"
@@ -116,7 +118,7 @@ def _lead(board: Board) -> str:
     return breakable(f"{what}, compared with {board.suite['reference']}. {loss}.")
 
 
-def _contents(keys: list[tuple[str, str]]) -> str:
+def _contents(keys: list[tuple[str, str]], claims: bool) -> str:
     if len(keys) < 2:
         return ""
     several = len({conditions for _, conditions in keys}) > 1
@@ -125,6 +127,8 @@ def _contents(keys: list[tuple[str, str]]) -> str:
         f"{f' <small>{escape(conditions)}</small>' if several else ''}</a></li>"
         for number, (task, conditions) in enumerate(keys)
     )
+    if claims:
+        links += '<li><a href="#claims">Claims of papers</a></li>'
     return f'<nav aria-label="Tables"><ul>{links}</ul></nav>'
 
 
@@ -273,6 +277,26 @@ def _papers(part: pd.DataFrame) -> str:
         "<h3>The papers beside us</h3>"
         '<p class="soft">Papers used other machines, and mostly other tasks.</p>'
         + _plain_table(table)
+    )
+
+
+def _claims(board: Board) -> str:
+    """Return what became of the claims of papers, one line each."""
+    if board.claims.empty:
+        return ""
+    lines = ""
+    for row, where in zip(board.claims.to_dict("records"), places(board), strict=True):
+        small = " · ".join(breakable(text) for text in (row["source"], where) if text)
+        lines += (
+            f"<li>{toned(row['verdict'])}<div><p>{breakable(row['text'])} <small>{small}</small>"
+            f'</p><p class="soft">{breakable(row["strategy"])} {breakable(row["claimed"])}: '
+            f"<b>{breakable(row['measured'])}</b></p></div></li>"
+        )
+    return (
+        '<section id="claims"><h2>Claims of papers</h2><p class="soft">Each is judged by the 95% '
+        "interval of its own comparison, paired by seed. Differences of less than "
+        f"{board.margin:g} points count as no worse, and as equal.</p>"
+        f'<ul class="said">{lines}</ul></section>'
     )
 
 

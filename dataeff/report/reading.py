@@ -12,6 +12,7 @@ import pandas as pd
 
 from dataeff.bench.results import clocked_seconds, flags_of, read_json, read_runs
 from dataeff.errors import DataeffError
+from dataeff.report.preparing import add_amortised, reused_text
 from dataeff.report.sentences import counted
 
 Record = dict[str, Any]
@@ -62,6 +63,31 @@ def read_suite(folder: Path) -> dict[str, Any]:
     return {"commands": [suite.get("command", "")], **suite}
 
 
+def read_matches(folder: Path, suite: dict[str, Any]) -> dict[tuple[str, str, str], str]:
+    """Return what the suite's patterns have become, by task, conditions and pattern."""
+    return {
+        (entry["task"], entry["conditions_id"], entry["pattern"]): entry["strategy"]
+        for entry in read_json(folder / "match.json") or []
+        if entry["match"] == suite.get("match")
+    }
+
+
+def published_lines(
+    suite: dict[str, Any], matches: dict[tuple[str, str, str], str]
+) -> list[dict[str, Any]]:
+    """Return what papers say, also of what the suite's patterns have become."""
+    lines = suite["published"]
+    return [
+        *lines,
+        *(
+            {**line, "strategy": strategy, "task": task}
+            for (task, _, pattern), strategy in matches.items()
+            for line in lines
+            if line["strategy"] == pattern and line["task"] in (None, task)
+        ),
+    ]
+
+
 def current_runs(folder: Path, suite: dict[str, Any]) -> tuple[list[Read], list[str]]:
     """Return the runs of the suite as it stands now, and sentences on those left out.
 
@@ -105,7 +131,10 @@ def current_runs(folder: Path, suite: dict[str, Any]) -> tuple[list[Read], list[
 
 def runs_table(runs: list[Read]) -> pd.DataFrame:
     """Return one line per cell."""
-    return pd.DataFrame([run.line for run in runs])
+    table = pd.DataFrame([run.line for run in runs])
+    if len(table):
+        add_amortised(table)
+    return table
 
 
 def _line(run: Record) -> Record:
@@ -136,6 +165,7 @@ def _line(run: Record) -> Record:
     line["load_average"] = machine.get("load_high")
     line["process_share"] = machine.get("process_share")
     line["contended"] = "; ".join(flags_of(run))
+    line["reused"] = reused_text(run)
     provenance = run.get("provenance") or {}
     line["commit"] = provenance.get("commit")
     line["sources"] = " ".join(

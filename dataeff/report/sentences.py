@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from dataeff.report.verdicts import MOST_SEEDS, Array, Claims, Paired
 
+MATCHED = 0.03
+"""Times that were matched may differ by this share; beyond it is said by how much."""
+
 
 def counted(number: int, one: str, many: str) -> str:
     """Return a number and the word for so many."""
@@ -89,3 +92,13 @@ def without_control(cost: float, costs: Array, names: list[str]) -> str:
         f"none was run at its cost, {cost:.0%} of the reference's; the nearest is "
         f"{names[nearest]} at {costs[nearest]:.0%}"
     )
+
+
+def matched_to(entry: dict[str, Any], times: Paired, where: str) -> str:
+    """Return how long a matched strategy takes; `times` are logarithms of the ratios per seed."""
+    ratio, low, high = np.exp([times.mean[0], times.low[0], times.high[0]])
+    spread = "one seed" if times.n[0] < 2 else f"{low:.2f}-{high:.2f}"
+    on = f" on {where}" if where else ""
+    text = f"{entry['strategy']}: matched to {entry['match']}{on}, {ratio:.2f}x its time ({spread})"
+    off = f"off by {abs(ratio - 1):.0%}" if abs(ratio - 1) > MATCHED else ""
+    return ", ".join(filter(None, [text, off, entry["note"]])) + "."

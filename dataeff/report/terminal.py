@@ -10,7 +10,10 @@ import pandas as pd
 from rich.table import Table
 from rich.text import Text
 
+from dataeff.report.claims import places
+from dataeff.report.preparing import preparations
 from dataeff.report.sentences import counted
+from dataeff.report.stopping import READ_OFF
 
 if TYPE_CHECKING:
     from dataeff.report.board import Board
@@ -36,7 +39,7 @@ def _difference(row: Row) -> str:
 
 
 def _speedup(row: Row) -> str:
-    mark = "" if row["ranked"] or math.isnan(row["speedup"]) else " (not ranked)"
+    mark = "" if math.isnan(row["oracle"]) else " (not ranked)"
     return _number(row["speedup"], ".2f", "x") + mark
 
 
@@ -114,9 +117,23 @@ def remarks(group: pd.DataFrame) -> list[str]:
             )
         if row["note"]:
             said.append(f"{row['strategy']}: {row['note']}")
-    if len(judged := group[group["difference_low"].notna() & (group["claim"] != "")]):
+    said += preparations(group)
+    tested = group["difference_low"].notna() & ~group["claim"].isin(["", READ_OFF])
+    if len(judged := group[tested]):
         count = counted(len(judged), "strategy", "strategies")
         said.append(f"Verdicts hold together (Holm, {count}); each interval holds for itself.")
+    return said
+
+
+def claim_lines(board: Board) -> list[str]:
+    """Return what became of the claims of papers: a heading, and a line for each."""
+    if board.claims.empty:
+        return []
+    said = [f"Claims, each judged by its own 95% interval (margin {board.margin:g} points):"]
+    for row, where in zip(board.claims.to_dict("records"), places(board), strict=True):
+        paper = f"{row['text']} ({row['source']})" if row["source"] else row["text"]
+        found = f"{row['strategy']} {row['claimed']}: {row['measured']}"
+        said.append(f"{row['verdict']:13}  {': '.join(filter(None, (where, paper, found)))}")
     return said
 
 
@@ -137,7 +154,7 @@ def rich_tables(board: Board, width: int) -> list[Table | Text]:
         caption = f"Too narrow for: {', '.join(dropped)} (see leaderboard.csv)" if dropped else None
         shown = rich_table(header, lines, title=Text(title), caption=caption)
         tables += [shown, *map(Text, remarks(part))]
-    return [*tables, *map(Text, board.notes)]
+    return [*tables, *map(Text, [*claim_lines(board), *board.notes])]
 
 
 def fitting(
@@ -178,6 +195,8 @@ def plain_text(board: Board) -> str:
         "\n".join([title, *aligned(*cells(part)), *remarks(part)])
         for title, part in groups(board.table)
     ]
+    if said := claim_lines(board):
+        blocks.append("\n".join(said))
     return "\n\n".join([*blocks, *board.notes])
 
 
@@ -204,4 +223,7 @@ def markdown(board: Board) -> str:
         text = ["| " + " | ".join(line) + " |" for line in safe]
         said = [line for remark in remarks(part) for line in ("", remark.replace("|", r"\|"))]
         blocks.append("\n".join([f"**{title}**", "", *text, *said]))
+    if said := claim_lines(board):
+        heading, *lines = (line.replace("|", r"\|") for line in said)
+        blocks.append("\n".join([heading, "", *(f"- {line}" for line in lines)]))
     return "\n\n".join([*blocks, *board.notes])

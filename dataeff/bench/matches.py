@@ -1,0 +1,150 @@
+"""Matches: the values of a suite's patterns, found once and frozen beside its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dataeff.bench.conditions import conditions_id
+from dataeff.bench.matching import Pilot, Solution, solve
+from dataeff.bench.pattern import Pattern
+from dataeff.bench.results import claimed, read_json, write_json
+from dataeff.bench.runner import Cell, Settings, describe
+from dataeff.bench.suite import Suite
+from dataeff.bench.trial import reason
+from dataeff.plugins import Installed
+from dataeff.registry import format_value
+
+# What an entry of match.json is for; the rest of its key says whether it still holds.
+_FOR = ("task", "conditions_id", "pattern", "match")
+
+
+class Matches:
+    """Knows at which value each pattern of a suite takes the time of the strategy it is matched to.
+
+    A value is found once per task and conditions, and used for all seeds and by later commands,
+    until the task, its data or the source of a strategy that it hangs on has changed. `tell` hears
+    of pilots, and whether one has ended; `troubles` say why a pattern has no value.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        settings: Settings,
+        installed: Installed,
+        cell: Callable[[str, str, int], Cell],
+        fresh: bool,
+    ) -> None:
+        self._suite, self._settings, self._installed = suite, settings, installed
+        self._cell, self._fresh = cell, fresh
+        self._path = settings.results / suite.name / "match.json"
+        self._patterns = {text: Pattern.read(text, installed) for text in suite.patterns}
+        self.tell: Callable[[str, bool], None] = lambda line, ended: None
+        self.troubles: list[str] = []
+        # By task and pattern: a label, or None where there is none to be had.
+        self._found: dict[tuple[str, str], str | None] = {}
+        for task in suite.tasks:
+            self._look_up(task)
+
+    def labels(self, task: str) -> dict[str, str]:
+        """Return the label of each pattern that has its value on this task."""
+        found = {text: self._found.get((task, text)) for text in self._patterns}
+        return {text: label for text, label in found.items() if label}
+
+    def waiting(self, task: str) -> list[str]:
+        """Return the patterns whose value is not known yet."""
+        return [text for text in self._patterns if (task, text) not in self._found]
+
+    def give_up(self, task: str, text: str, why: str) -> None:
+        """Go on without a pattern."""
+        self._found[task, text] = None
+        self.troubles.append(f"{task} {text}: {why}")
+
+    def find(self, task: str, target: float, doubt: str = "") -> None:
+        """Find the values that are missing, by pilots, and freeze them.
+
+        `target` is the time to take, as a share of the reference's; `doubt` is what there is to be
+        said against it.
+        """
+        with claimed(self._path.parent) as mine:
+            if not mine:
+                self.tell(f"pilot: {task}: another process looks for these values", True)
+                return
+            # That process may have found them.
+            self._look_up(task)
+            if not self.waiting(task):
+                return
+            with Pilot(self._reference(task), self._settings, self._installed) as pilot:
+                for text in self.waiting(task):
+                    try:
+                        solution = self._solve(task, self._patterns[text], pilot, target)
+                    except Exception as error:
+                        self.give_up(task, text, reason(error))
+                    else:
+                        self._freeze(task, text, solution, target, doubt)
+
+    def _reference(self, task: str) -> Cell:
+        return self._cell(task, self._suite.reference, 0)
+
+    def _solve(self, task: str, pattern: Pattern, pilot: Pilot, target: float) -> Solution:
+        reference = self._suite.reference
+
+        def cost(value: float) -> float:
+            place = f"pilot: {task} {pattern.text} at {format_value(value)}"
+            self.tell(place, False)
+            try:
+                share = pilot.cost(pattern.at(value), target)
+            except Exception as error:
+                self.tell(f"{place}: {reason(error)}", True)
+                raise
+            self.tell(f"{place}: {share:.2f} of {reference}, aiming at {target:.2f}", True)
+            return share
+
+        return solve(cost, target, pattern.range)
+
+    # On disk ----------------------------------------------------------------------------------
+
+    def _key(self, task: str, text: str) -> dict[str, Any]:
+        """Return all that a value hangs on."""
+        base, match = self._reference(task), self._cell(task, self._suite.match, 0)
+        _, sources = describe(self._patterns[text].example)
+        return {
+            "task": task,
+            "conditions_id": conditions_id(base.conditions),
+            "pattern": text,
+            "match": match.strategy,
+            "reference": base.strategy,
+            "task_id": base.task.id,
+            "data": base.data,
+            "sources": {**base.sources, **match.sources, **sources},
+        }
+
+    def _look_up(self, task: str) -> None:
+        """Take the values that are frozen and still hold."""
+        if self._fresh or not self.waiting(task):
+            return
+        for entry in read_json(self._path) or []:
+            text = entry["pattern"]
+            if text in self.waiting(task) and self._key(task, text).items() <= entry.items():
+                self._found[task, text] = entry["strategy"]
+
+    def _freeze(self, task: str, text: str, solution: Solution, target: float, doubt: str) -> None:
+        pattern, key = self._patterns[text], self._key(task, text)
+        label = pattern.at(solution.value)
+        entry = key | {
+            "strategy": label,
+            "parameter": pattern.key,
+            "value": solution.value,
+            "target": target,
+            "reached": solution.reached,
+            "pilots": [{"value": value, "cost": cost} for value, cost in solution.costs.items()],
+            "note": "; ".join(filter(None, [solution.note(target, key["reference"]), doubt])),
+        }
+        others = [
+            old
+            for old in read_json(self._path) or []
+            if any(old[name] != key[name] for name in _FOR)
+        ]
+        write_json(self._path, [*others, entry])
+        self._found[task, text] = label
+        self.tell(f"pilot: {task} {text} becomes {label}", True)

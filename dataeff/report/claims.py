@@ -1,0 +1,154 @@
+"""Claims of papers, judged by what was measured: confirmed, not confirmed, or undecided.
+
+Each is judged by the 95% interval of its own comparison, paired by seed. Unlike the verdicts of a
+table they are no family of tests: the suite names them before anything is measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from dataeff.report.comparing import resolution
+from dataeff.report.verdicts import paired
+
+if TYPE_CHECKING:
+    from dataeff.report.board import Board
+
+CONFIRMED, NOT_CONFIRMED, UNDECIDED = "confirmed", "not confirmed", "undecided"
+COLUMNS = [
+    *("verdict", "text", "source", "task", "conditions", "strategy", "against", "claimed"),
+    *("measured", "n", "difference", "difference_low", "difference_high", "margin"),
+    *("speedup", "speedup_low", "speedup_high", "clock"),
+]
+"""The columns of claims.csv, in order."""
+_WORDS = {
+    "better": "better than",
+    "no worse": "no worse than",
+    "equal": "equal to",
+    "worse": "worse than",
+}
+
+
+def judge_accuracy(claimed: str, low: float, high: float, margin: float) -> str:
+    """Judge a claim on accuracy by the interval of the difference in points.
+
+    Less than the margin counts as no worse, and as equal. NaN decides nothing.
+    """
+    holds, fails = {
+        "better": (low > 0, high <= 0),
+        "no worse": (low > -margin, high < -margin),
+        "equal": (low > -margin and high < margin, high < -margin or low > margin),
+        "worse": (high < 0, low >= 0),
+    }[claimed]
+    return _verdict(holds, fails)
+
+
+def judge_speedup(least: float, low: float, high: float) -> str:
+    """Judge a claim of a speed-up of at least so much by its interval; NaN decides nothing."""
+    return _verdict(low >= least, high < least)
+
+
+def _verdict(holds: bool, fails: bool) -> str:
+    return CONFIRMED if holds else NOT_CONFIRMED if fails else UNDECIDED
+
+
+def judge_all(verdicts: Sequence[str]) -> str:
+    """Judge a claim of several parts, of which all must hold."""
+    return next((word for word in (NOT_CONFIRMED, UNDECIDED) if word in verdicts), CONFIRMED)
+
+
+def claims_table(
+    runs: pd.DataFrame,
+    suite: dict[str, Any],
+    margin: float,
+    matches: Mapping[tuple[str, str, str], str],
+) -> pd.DataFrame:
+    """Return one line per claim of the suite and table (task and conditions) that it speaks of.
+
+    `matches` are the strategies that patterns have become, by task, conditions and pattern.
+    """
+    tables = [
+        (*key, group[group["status"] == "finished"])
+        for key, group in runs.groupby(["task_name", "conditions_id"], sort=False)
+    ]
+    lines = []
+    # Results of version 0.1.0 and before know no claims.
+    for claim in suite.get("claims", []):
+        for task in suite["tasks"] if claim["task"] is None else [claim["task"]]:
+            here = [(conditions, cells) for name, conditions, cells in tables if name == task]
+            for conditions, cells in here or [("", runs[:0])]:
+                ours, theirs = (
+                    matches.get((task, conditions, claim[key]), claim[key])
+                    for key in ("strategy", "against")
+                )
+                line = _line(claim | {"strategy": ours, "against": theirs}, cells, margin)
+                lines.append({"task": task, "conditions": conditions} | line)
+    return pd.DataFrame(lines, columns=COLUMNS)
+
+
+def places(board: Board) -> list[str]:
+    """Return where each claim was judged, as far as there is more than one place."""
+    several = {"task": len(board.suite["tasks"]) > 1, "conditions": len(board.conditions) > 1}
+    names = [name for name, is_so in several.items() if is_so]
+    return [" ".join(line).strip() for line in board.claims[names].to_numpy(str)]
+
+
+def _line(claim: dict[str, Any], cells: pd.DataFrame, margin: float) -> dict[str, Any]:
+    ours, theirs = (
+        cells[cells["strategy"] == claim[key]].set_index("seed") for key in ("strategy", "against")
+    )
+    accuracy, seconds = "test_top1", f"{claim['clock']}_seconds"
+    points = paired(_numbers(ours, accuracy) - _numbers(theirs, accuracy), resolution(cells))
+    pace = paired(np.log(_numbers(theirs, seconds) / _numbers(ours, seconds)))
+    # Mean, low end, high end.
+    difference = [float(values[0]) for values in (points.mean, points.low, points.high)]
+    speedup = [float(np.exp(values[0])) for values in (pace.mean, pace.low, pace.high)]
+    parts = []
+    if (word := claim["accuracy"]) is not None:
+        verdict = judge_accuracy(word, *difference[1:], margin)
+        said = _interval(difference, "+z.2f", " points", "..")
+        parts.append((verdict, _WORDS[word], said, points.n[0]))
+    if (least := claim["speedup"]) is not None:
+        verdict = judge_speedup(least, *speedup[1:])
+        clock = " on the train clock" if claim["clock"] == "train" else ""
+        said = _interval(speedup, ".2f", "x", "-")
+        parts.append((verdict, f"at least {least:g}x as fast{clock} as", said, pace.n[0]))
+    verdicts, claimed, measured, seeds = zip(*parts, strict=True)
+    n = int(min(seeds))
+    return {
+        "verdict": judge_all(verdicts),
+        "text": " ".join(claim["text"].split()),
+        **{key: claim[key] for key in ("source", "strategy", "against", "clock")},
+        "claimed": f"{' and '.join(claimed)} {claim['against']}",
+        "measured": _measured(measured, n, ran=bool(len(ours) and len(theirs))),
+        "n": n,
+        "margin": margin,
+        **_limits("difference", difference),
+        **_limits("speedup", speedup),
+    }
+
+
+def _numbers(cells: pd.DataFrame, name: str) -> pd.Series:
+    """Return a column as floats, by seed; NaN where it is not known."""
+    return (cells[name] if name in cells else pd.Series(index=cells.index)).astype(float)
+
+
+def _limits(name: str, values: list[float]) -> dict[str, float]:
+    return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
+
+
+def _interval(values: list[float], spec: str, unit: str, to: str) -> str:
+    mean, low, high = values
+    limits = "" if math.isnan(low) else f" ({low:{spec}}{to}{high:{spec}})"
+    return f"{mean:{spec}}{unit}{limits}"
+
+
+def _measured(parts: Sequence[str], n: int, ran: bool) -> str:
+    if n == 0:
+        return "they share no seed" if ran else "not run"
+    return ", ".join(parts) + ("; one seed shows no spread: add seeds" if n == 1 else "")
