@@ -211,6 +211,15 @@ class Entry:
         return (inspect.getdoc(self.factory) or "").split("\n\n")[0].replace("\n", " ")
 
     @property
+    def about(self) -> list[str]:
+        """Return all paragraphs of the factory's docstring, then of the classes it builds on."""
+        kinds = inspect.getmro(self.factory)[:-1] if inspect.isclass(self.factory) else ()
+        texts = [
+            inspect.cleandoc(kind.__doc__) for kind in kinds or (self.factory,) if kind.__doc__
+        ]
+        return [part.replace("\n", " ") for text in texts for part in text.split("\n\n")]
+
+    @property
     def paper(self) -> str:
         """Return the second paragraph of the defining module's docstring: by habit, the paper."""
         module = inspect.getmodule(self.factory)

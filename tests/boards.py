@@ -168,6 +168,7 @@ def _measure(draw, methods, controls, task, conditions, seeds, epochs, classes):
         "speedup_high": speed * np.exp(log_half),
         "oracle": np.nan,
         "train_speedup": speed,
+        "early_speedup": None,
         "amortised_speedup": np.nan,
         "artefact_uses": np.nan,
         "ideal_speedup": speed * 1.1,

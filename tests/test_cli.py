@@ -334,6 +334,14 @@ def test_strategies_are_listed_with_parameters_and_paper(loose):
     assert "amp  " not in only
 
 
+def test_of_a_single_strategy_everything_is_said():
+    text = ok("strategies", "el2n")
+    assert "score in eval mode" in text, "its own words"
+    assert "`hardest` keeps the highest scores" in text, "and those of what it builds on"
+    assert text.count("Keep the share of the samples with the largest") == 1
+    assert "`hardest` keeps" not in ok("strategies", "[eg]*")
+
+
 def test_strategies_as_json():
     lines = {line["name"]: line for line in json.loads(ok("strategies", "--json"))}
     assert lines["random_subset"]["hooks"] == ["setup", "prune_dataset"]

@@ -30,6 +30,40 @@ def stopped(folder, **options):
     return found.set_axis([float(name[24:-1]) for name in found.index])
 
 
+# When the reference is as good -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_the_reference_is_stopped_at_its_first_look_as_good(folder, number):
+    draw = np.random.default_rng(number)
+    ratios = {"high": [], "low": []}
+    for seed in range(4):
+        times, looks = np.cumsum(draw.uniform(0.5, 1.5, 8)), draw.uniform(50, 90, 8)
+        prepare, total = 0.25, times[-1] + 0.25
+        curve = list(zip(times.tolist(), looks.tolist(), strict=True))
+        folder.add("base", seed, looks[-1], (prepare, times[-1]), curve=curve)
+        for name, accuracy in {"high": looks.max(), "low": looks.min() + 1}.items():
+            folder.add(name, seed, accuracy, 1.0)
+            first = next(t for t, look in curve if look >= accuracy)
+            ratios[name].append(total / (first + prepare))
+        folder.add("best", seed, looks.max() + (seed == 2), 1.0)
+    lines = folder.lines()
+    for name, values in ratios.items():
+        expected = np.exp(np.mean(np.log(values)))
+        assert lines.loc[name, "early_speedup"] == pytest.approx(expected)
+    assert np.isnan(lines.loc["best", "early_speedup"]), "one seed of it was never reached"
+    assert np.isnan(lines.loc["base", "early_speedup"])
+
+
+def test_a_seed_that_only_one_of_them_has_does_not_count(folder):
+    for seed in range(2):
+        folder.add("base", seed, 90.0, 4.0, curve=[(1.0, 80.0), (4.0, 90.0)])
+        folder.add("ours", seed, 79.0, 1.0)
+    folder.add("base", 2, 90.0, 4.0, curve=[(1.0, 80.0), (4.0, 90.0)])
+    folder.add("ours", 3, 99.0, 1.0)
+    assert folder.lines().loc["ours", "early_speedup"] == pytest.approx(4.0)
+
+
 # What is read off -------------------------------------------------------------------------------
 
 
@@ -207,7 +241,7 @@ def test_nothing_that_is_said_of_the_others_changes(crowded):
     without = crowded.board()
     plain = without.table.set_index("strategy")
     assert len(plain) == 5
-    told = ["reference_at_same_time", "target_seconds"]
+    told = ["reference_at_same_time", "target_seconds", "early_speedup"]
     pd.testing.assert_frame_equal(
         table.loc[plain.index].drop(columns=told), plain.drop(columns=told)
     )

@@ -29,8 +29,8 @@ def test_the_strategy_conforms(tmp_path):
     assert len(check_strategy("hard_half", load_plugins([tmp_path]))) == 8
 
 
-def test_the_suite_is_valid(installed):
-    (text,) = blocks("toml")
+@pytest.mark.parametrize("text", blocks("toml"), ids=["plain", "matched"])
+def test_the_suite_is_valid(installed, text):
     assert make_suite({"name": "readme", **tomllib.loads(text)}, installed, where="README")
 
 
@@ -62,6 +62,21 @@ def test_the_figures_of_mixtrain_were_measured(suite):
             "{ideal_speedup:.2f}x",
         ]
         assert f"| {' | '.join(cells)} |".format(**row) in README
+
+
+def test_the_figures_of_the_poster_were_measured():
+    folder = ROOT / "results" / "published" / "diet-sb-mini"
+    for row in pd.read_csv(folder / "leaderboard.csv").to_dict("records"):
+        cells = [
+            "`{strategy}`",
+            "{accuracy:.2f}",
+            "{difference:+.2f} ({difference_low:+.2f}..{difference_high:+.2f})",
+            "{speedup:.2f}x",
+            "{train_speedup:.2f}x",
+        ]
+        assert f"| {' | '.join(cells)} |".format(**row) in README
+    for row in pd.read_csv(folder / "claims.csv").to_dict("records"):
+        assert "| {text} | {measured} | {verdict} |".format(**row) in README
 
 
 def test_links_lead_somewhere():

@@ -5,6 +5,7 @@ same number of epochs with the strategy and without, in turn.
 """
 
 import os
+import statistics
 
 import pytest
 import torch
@@ -37,10 +38,12 @@ class Trainer:
         self.run.hook.prepare(run=self.run)
         # Histories begin: of what is measured, no epoch is the first.
         self.train(1)
-        self.flops = self.run.meter.flops
+        self.works = []
 
     def __call__(self):
+        before = self.run.meter.flops
         self.train(self.period)
+        self.works.append(self.run.meter.flops - before)
 
     def train(self, epochs):
         for _ in range(epochs):
@@ -49,19 +52,23 @@ class Trainer:
             self.run.close_epoch()
             self.run.epoch += 1
 
-    @property
-    def work(self):
-        """Return the work since the preparation."""
-        return self.run.meter.flops - self.flops
 
+def measured(ratio, text, period=1, rounds=5, against="baseline"):
+    """Return the speed-up against another strategy, the ideal one, realised / ideal, and the run.
 
-def measured(ratio, text, period=1, rounds=7, against="baseline"):
-    """Return the speed-up against another strategy, and the one that was counted."""
-    ours, theirs = Trainer(text, period), Trainer(against, period)
-    speedup = 1 / ratio(ours, theirs, rounds)
-    ideal = theirs.work / ours.work
-    print(f"{text}: {speedup:.2f}x, ideal {ideal:.2f}x, realised / ideal {speedup / ideal:.3f}")
-    return speedup, ideal, ours.run
+    The last is the median over rounds, too: where coins decide how much is trained, so they do in
+    each of them.
+    """
+    ours, theirs, seconds = Trainer(text, period), Trainer(against, period), []
+    speedup = 1 / ratio(ours, theirs, rounds, seconds)
+    # The first call of each was not measured.
+    works = list(zip(theirs.works[1:], ours.works[1:], strict=True))
+    ideal = sum(work for work, _ in works) / sum(work for _, work in works)
+    realised = statistics.median(
+        time / mine / (work / own) for (time, mine), (work, own) in zip(seconds, works, strict=True)
+    )
+    print(f"{text}: {speedup:.2f}x, ideal {ideal:.2f}x, realised / ideal {realised:.3f}")
+    return speedup, ideal, realised, ours.run
 
 
 @pytest.mark.parametrize(
@@ -75,9 +82,9 @@ def measured(ratio, text, period=1, rounds=7, against="baseline"):
     ],
 )
 def test_what_the_poster_timed(ratio, text, least):
-    speedup, ideal, _ = measured(ratio, text, rounds=15)
+    speedup, _, realised, _ = measured(ratio, text, rounds=15)
     assert speedup >= least
-    assert speedup >= 0.9 * ideal
+    assert realised >= 0.9
 
 
 @pytest.mark.parametrize(
@@ -102,19 +109,19 @@ def test_what_the_poster_timed(ratio, text, least):
     ],
 )
 def test_how_much_of_the_ideal_arrives(ratio, text, period):
-    speedup, ideal, _ = measured(ratio, text, period)
-    assert ideal < 1.1 or speedup >= 0.9 * ideal
+    _, ideal, realised, _ = measured(ratio, text, period)
+    assert ideal < 1.1 or realised >= 0.9
 
 
 def test_infobatch_is_within_five_percent_of_its_ideal(ratio):
-    speedup, ideal, _ = measured(ratio, "infobatch", rounds=15)
+    _, ideal, realised, _ = measured(ratio, "infobatch", rounds=15)
     assert ideal > 1.1, "nothing was pruned"
-    assert speedup >= 0.95 * ideal
+    assert realised >= 0.95
 
 
 def test_stale_losses_are_faster_than_fresh_ones(ratio):
     fresh = "selective_backprop"
-    speedup, ideal, _ = measured(ratio, f"{fresh}[stale=3]", 3, against=fresh)
+    speedup, ideal, _, _ = measured(ratio, f"{fresh}[stale=3]", 3, against=fresh)
     assert speedup > 1
     assert ideal > 1
 
@@ -126,7 +133,7 @@ def test_stale_losses_are_faster_than_fresh_ones(ratio):
 def test_choosing_costs_less_than_it_saves(ratio, text):
     """The work of optimisers is in no count: what they take is told, and all is still faster."""
     every = 5 if text != "auto_assist" else 1
-    speedup, _, run = measured(ratio, text, every)
+    speedup, _, _, run = measured(ratio, text, every)
     seconds = sum(v for part in run.hook.report(run=run) for k, v in part.items() if "seconds" in k)
     print(f"choosing takes {seconds / run.meter.wall['train']:.1%} of the time")
     assert speedup > 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,16 @@ _METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 _LINE = 80
 
 
+def broken(label: str, width: int) -> str:
+    """Return a long label in several lines, broken where its parts or parameters end."""
+    lines = [""]
+    for part in re.findall(r"[^\[,+]*[\[,+]?", label):
+        if lines[-1].strip() and len(lines[-1]) + len(part) > width:
+            lines.append("  ")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
 @contextmanager
 def picture(path: Path, title: str, note: str) -> Iterator[Axes]:
     """Yield axes to draw on; they appear as a file once complete, the note in small print below.
@@ -52,13 +63,18 @@ def picture(path: Path, title: str, note: str) -> Iterator[Axes]:
         figure = Figure(figsize=(6.4, 4.6), dpi=150, layout="constrained")
         axes = figure.add_subplot()
         yield axes
-        if labels := axes.get_legend_handles_labels()[1]:
+        marks, labels = axes.get_legend_handles_labels()
+        if labels:
             columns = max(1, _LINE // (max(map(len, labels)) + 7))
-            # The legend makes the picture higher, not the axes lower.
-            figure.set_figheight(4.3 + 0.19 * -(-len(labels) // columns))
+            labels = [broken(label, _LINE - 7) for label in labels]
+            # Legend and names of bars make the picture higher, not the axes lower.
+            lines = sum(label.count("\n") for label in labels) - (-len(labels) // columns)
+            names = [1 + text.get_text().count("\n") for text in axes.get_yticklabels()]
+            figure.set_figheight(max(4.3, 0.16 * max(names, default=0) * len(names)) + 0.19 * lines)
             # The title is the legend's own: beside a title of the figure, both would overlap.
             place = {"loc": "outside upper left", "borderaxespad": 0.2, "alignment": "left"}
-            legend = figure.legend(ncols=columns, title=title, title_fontsize=11.5, **place)
+            style = {"ncols": columns, "title": title, "title_fontsize": 11.5}
+            legend = figure.legend(marks, labels, **style, **place)
             for text in [*legend.get_texts(), *axes.get_yticklabels()]:
                 text.set_parse_math(False)
         else:

@@ -26,7 +26,7 @@ def _some(found: list[Any], pattern: str, command: str) -> None:
 @json_option
 @with_plugins
 def strategies(pattern, as_json, installed, plugin_dirs):
-    """List strategies, one line each, with their parameters and paper."""
+    """List strategies with their parameters and paper; of a single one, all there is to say."""
     from dataeff.plugins import hooks_of
 
     entries = installed.strategies.entries(pattern)
@@ -51,6 +51,9 @@ def strategies(pattern, as_json, installed, plugin_dirs):
         heading(entry.name, entry.summary + note)
         detail("parameters", _parameters(entry))
         detail("paper", entry.paper)
+    if len(entries) == 1:
+        for paragraph in entries[0].about[1:]:
+            click.echo(f"\n{paragraph}")
 
 
 def _parameters(entry: Entry) -> str:

@@ -78,6 +78,20 @@ def accuracy_at(looks: pd.DataFrame, row: int, seconds: Array) -> Array:
     return np.where(np.isnan(seconds), np.nan, accuracy)
 
 
+def first_as_good(looks: pd.DataFrame, row: int, accuracy: Array) -> Array:
+    """Return the seconds after which one strategy first showed each accuracy, seed by seed.
+
+    NaN where it never did, and where there is a single look, which is no curve.
+    """
+    seconds = np.full(accuracy.shape, np.nan)
+    for column, curve in looks[looks["row"] == row].groupby("column"):
+        if len(curve) > 1:
+            best = np.maximum.accumulate(curve["test_top1"].to_numpy())
+            place = np.searchsorted(best, accuracy[:, column])
+            seconds[:, column] = np.append(curve["seconds"], np.nan)[place]
+    return np.where(np.isnan(accuracy), np.nan, seconds)
+
+
 def last_seen(looks: pd.DataFrame, row: int, seconds: Array) -> Array:
     """Return the accuracy that one strategy had last shown, seed by seed, by each of these times.
 

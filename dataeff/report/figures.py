@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from dataeff.bench.picture import COLOURS, picture
+from dataeff.bench.picture import COLOURS, broken, picture
 from dataeff.bench.results import slug
 from dataeff.errors import UnknownName, did_you_mean
 from dataeff.report.board import Board
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 # More lines than this nobody tells apart.
 _MOST = 12
 _MARKERS = "osD^vXP*<>"
+# Letters of a name beside a bar.
+_NAME = 28
 
 
 # The network's own work in blue and black, whatever comes on top in the warm colours.
@@ -118,8 +119,8 @@ def _phases(table: Table, axes: Axes) -> None:
     axes.set(xlabel="seconds, mean over seeds")
     told = phase_means(table.runs, list(table.rows["strategy"]))
     ends = pd.Series(0.0, index=told.index)
-    # Broken between its parts: a long name would leave no room for the bars.
-    names = [re.sub(r"([\[,+])", "\\1\n  ", name, count=1) for name in told.index]
+    # A long name would leave no room for the bars.
+    names = [broken(name, _NAME) for name in told.index]
     colours = dict(zip(PHASES, _PHASE_COLOURS, strict=True))
     for phase, seconds in told.items():
         bar = {"label": phase, "color": colours[phase], "edgecolor": "white"}

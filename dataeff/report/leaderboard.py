@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from dataeff.cost import SAVES, cost, shared_costs
 from dataeff.report.comparing import resolution
 from dataeff.report.controls import against_controls, rivals
-from dataeff.report.curves import accuracy_at, first_reached, last_seen
+from dataeff.report.curves import accuracy_at, first_as_good, first_reached, last_seen
 from dataeff.report.sentences import claim_words, verdict
 from dataeff.report.stopping import early_termination
 from dataeff.report.verdicts import Array, Paired, claim, paired, ranks, seeds_to_decide
@@ -36,7 +36,8 @@ COLUMNS = [
     *("prepare_seconds", "train_seconds", "speedup", "speedup_low", "speedup_high", "oracle"),
     *("train_speedup", "amortised_speedup", "artefact_uses"),
     *("ideal_speedup", "realised", "target", "target_seconds", "target_reached"),
-    *("reference_at_same_time", "pareto", "rows_trained", "never_trained", "class_balance"),
+    *("reference_at_same_time", "early_speedup", "pareto"),
+    *("rows_trained", "never_trained", "class_balance"),
     *("energy_joules", "peak_memory_mib", "ranked", "control", "against_controls", "contended"),
     *("trouble", "note", "conditions"),
     *("published_accuracy", "published_speedup", "published_source"),
@@ -154,6 +155,11 @@ def _table(
     row, column = grid.places(looks)
     looks = looks.assign(row=row, column=column)
     _add_curves(table, looks, grid, base, total, aim if target is None else target)
+    as_good = first_as_good(looks, -1 if base is None else base, accuracy)
+    early = paired(np.log(_line_of(clocked, base) / as_good)).mean
+    # Where it was never as good in a seed, the mean over the others would flatter it.
+    never = np.isnan(as_good) & ~np.isnan(accuracy - _line_of(clocked, base))
+    table["early_speedup"] = np.where(judged & ~never.any(1), np.exp(early), np.nan)
     _add_trouble(table, group, points)
     place = table["rank"].fillna(np.inf)
     table = table.iloc[np.lexsort([-table["speedup"].fillna(0), place, ~ranked, judged])]

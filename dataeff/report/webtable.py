@@ -59,6 +59,13 @@ COLUMNS = (
         "Accuracy of the reference at the moment the strategy was done.",
         True,
     ),
+    Column(
+        "early_speedup",
+        "reference as good",
+        ".2fx",
+        "Speed-up of the reference, stopped as soon as it is as accurate as the strategy.",
+        True,
+    ),
     Column("rows_trained", "rows", ",.0f", "Rows trained.", True, up=True),
     Column("never_trained", "never trained", ".1%", "Share of samples never used.", True, up=True),
     Column(
