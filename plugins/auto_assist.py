@@ -5,6 +5,7 @@ Zhang, Yu and Dhillon 2019, https://arxiv.org/abs/1905.03381
 
 import math
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Annotated, Literal
 
 import torch
@@ -49,17 +50,20 @@ class AutoAssist(Holding):
         self.loss_sum, self.loss_count = torch.zeros((), device=run.device), 0.0
         self.agreed, self.judged = torch.zeros((), device=run.device), 0
         self.offered = self.passed = 0
+        self.seconds = 0.0
 
     @hookimpl
     def select_batch(self, run, batch):
         if run.epoch < self.bootstrap or not batch.R:
             return
+        begin = perf_counter()
         guess = hardness(self.pixels, self.classes, batch.x.flatten(1), batch.y)
         odds = batch.per_row(self.gamma + (1 - self.gamma) * guess)
         luck = torch.rand(batch.R, generator=run.rng("auto_assist"))
         passing = (luck.to(run.device, non_blocking=True) < odds).nonzero()[:, 0]
         self.offered += batch.R
         self.passed += len(passing)
+        self.seconds += perf_counter() - begin
         self.hold(run, batch, passing)
 
     # Before all others: the assistant learns from images as it will be asked about them, neither
@@ -70,7 +74,7 @@ class AutoAssist(Holding):
 
     @hookimpl
     def observe_batch(self, batch, logits, losses):
-        a = self.momentum
+        begin, a = perf_counter(), self.momentum
         self.loss_sum = a * self.loss_sum + (1 - a) * losses.sum()
         self.loss_count = a * self.loss_count + (1 - a) * batch.S
         if self.target == "mean":
@@ -80,10 +84,15 @@ class AutoAssist(Holding):
         guess = learn(self.pixels, self.classes, self._x, batch.y, hard, self.lr, self.decay)
         self.agreed += ((guess > 0.5) == hard).sum()
         self.judged += batch.S
+        self.seconds += perf_counter() - begin
 
     @hookimpl
-    def report(self):
+    def report(self, run):
+        # In steps of five, so that seeds agree.
+        most = 5 * math.ceil(20 * self.seconds / max(1e-9, run.meter.wall["train"]))
         return {
+            "assistant_seconds": self.seconds,
+            "assistant_note": f"the assistant took at most {most}% of the time",
             "assistant_pass_rate": self.passed / max(1, self.offered),
             "assistant_accuracy": float(self.agreed) / max(1, self.judged),
         }

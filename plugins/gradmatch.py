@@ -75,9 +75,9 @@ class GradMatch(WeightedCoreset):
             yield everyone.flat(), torch.arange(len(everyone)).split(1), k, self.lam
 
     @hookimpl
-    def report(self):
+    def report(self, run):
         residual = sum(self.residuals) / max(1, len(self.residuals))
-        return super().report() | {f"{self.name}_residual": residual}
+        return super().report(run) | {f"{self.name}_residual": residual}
 
 
 def shuffled_batches(n, batch_size, generator):
