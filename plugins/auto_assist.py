@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import torch
 from dataeff_plugins.holding import Holding
+from dataeff_plugins.overhead import told
 from pydantic import Field
 
 from dataeff import hookimpl
@@ -88,11 +89,9 @@ class AutoAssist(Holding):
 
     @hookimpl
     def report(self, run):
-        # In steps of five, so that seeds agree.
-        most = 5 * math.ceil(20 * self.seconds / max(1e-9, run.meter.wall["train"]))
         return {
             "assistant_seconds": self.seconds,
-            "assistant_note": f"the assistant took at most {most}% of the time",
+            "assistant_note": told("the assistant", self.seconds, run),
             "assistant_pass_rate": self.passed / max(1, self.offered),
             "assistant_accuracy": float(self.agreed) / max(1, self.judged),
         }

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import torch
 import torch.nn.functional as F
+from dataeff_plugins.overhead import told
 from pydantic import Field
 
 from dataeff import Share, hookimpl, portion
@@ -67,12 +68,10 @@ class Coreset:
 
     @hookimpl
     def report(self, run):
-        # In steps of five, so that seeds agree.
-        most = 5 * math.ceil(20 * self.seconds / max(1e-9, run.meter.wall["train"]))
         return {
             f"{self.name}_selections": self.selections,
             f"{self.name}_seconds": self.seconds,
-            f"{self.name}_note": f"choosing took at most {most}% of the time",
+            f"{self.name}_note": told("choosing", self.seconds, run),
         }
 
 

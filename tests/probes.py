@@ -2,6 +2,7 @@
 
 import torch
 
+from dataeff import hookimpl
 from dataeff.data import load_dataset
 from dataeff.testing import TASK
 from dataeff.training.cell import make_run
@@ -17,6 +18,22 @@ class Stateless:
 
     def load_state_dict(self, state):
         pass
+
+
+class Books(Stateless):
+    """Write down, per epoch, the loss and the weight of each sample that was trained."""
+
+    def __init__(self):
+        self.epochs = []
+
+    @hookimpl
+    def on_epoch_start(self):
+        self.epochs.append({})
+
+    @hookimpl
+    def observe_batch(self, batch, losses):
+        columns = zip(batch.idx.tolist(), losses.tolist(), batch.weight.tolist(), strict=True)
+        self.epochs[-1] |= {i: (loss, weight) for i, loss, weight in columns}
 
 
 def fresh_run(installed, **changes):

@@ -63,6 +63,14 @@ def test_who_reuses_scores_gets_the_same_numbers_and_pays_in_full(shelf):
     assert second.record["clocks"]["prepare"] >= spent
 
 
+def test_who_reuses_gradients_pays_for_them_too(shelf):
+    text = "grand[models=1,epochs=1,reuse=true]"
+    first, second = (train_tiny(text, shelf=shelf, task=WHOLE).record for _ in range(2))
+    assert not second["artefacts"][0]["made"]
+    assert first["flops"] == second["flops"]
+    assert first["rows"] == second["rows"]
+
+
 def test_reused_scores_do_not_hang_on_who_came_first(tmp_path):
     ours = [Shelf(tmp_path / name) for name in ("one", "other")]
     first = train_tiny(SHARED, shelf=ours[0], task=WHOLE, seed=3)

@@ -90,16 +90,12 @@ def test_grand_is_the_mean_over_networks_of_the_gradients_length(layers):
 
 
 def test_a_gradient_does_not_hang_on_the_rest_of_the_batch():
-    run = fresh_run_with_network()
+    run = train_tiny("baseline").run
     x, y = images(run, torch.arange(8)), run.labels[:8]
     together = gradient_norm(run.model.eval(), x, y)
     alone = torch.cat([gradient_norm(run.model, x[i : i + 1], y[i : i + 1]) for i in range(8)])
     assert torch.allclose(together, alone, rtol=1e-4)
     assert all(p.grad is None for p in run.model.parameters())
-
-
-def fresh_run_with_network():
-    return train_tiny("baseline").run
 
 
 def test_gradients_are_counted_as_work():

@@ -3,31 +3,12 @@
 import pytest
 import torch
 from dataeff_plugins.self_paced import limit_of, pace, soft_weights
+from probes import Books
 
-from dataeff import hookimpl
 from dataeff.testing import TASK, check_strategy, train_tiny, weights
 
 LONG = TASK.model_copy(update={"epochs": 8})
 NAN = float("nan")
-
-
-class Books:
-    """Write down, per epoch, the loss and the weight of each sample that was trained."""
-
-    def __init__(self):
-        self.epochs = []
-
-    @hookimpl
-    def on_epoch_start(self):
-        self.epochs.append({})
-
-    @hookimpl
-    def observe_batch(self, batch, losses):
-        columns = zip(batch.idx.tolist(), losses.tolist(), batch.weight.tolist(), strict=True)
-        self.epochs[-1] |= {i: (loss, weight) for i, loss, weight in columns}
-
-    def state_dict(self):
-        return {}
 
 
 def trained(text, task=LONG):

@@ -31,11 +31,16 @@ def add_amortised(runs: pd.DataFrame) -> None:
         place: dict(part.rsplit(":", 1) for part in text.split())
         for place, text in runs.loc[finished & (runs["reused"] != ""), "reused"].items()
     }
+    if not used:
+        return
     uses = Counter(name for parts in used.values() for name in parts)
-    for place, parts in used.items():
-        saved = sum(float(seconds) * (1 - 1 / uses[name]) for name, seconds in parts.items())
-        runs.loc[place, "amortised_seconds"] = runs.loc[place, "clocked_seconds"] - saved
-        runs.loc[place, "artefact_uses"] = min(uses[name] for name in parts)
+    saved = [
+        sum(float(seconds) * (1 - 1 / uses[name]) for name, seconds in parts.items())
+        for parts in used.values()
+    ]
+    places = list(used)
+    runs.loc[places, "amortised_seconds"] = runs.loc[places, "clocked_seconds"] - saved
+    runs.loc[places, "artefact_uses"] = [min(map(uses.get, parts)) for parts in used.values()]
 
 
 def preparations(table: pd.DataFrame) -> list[str]:

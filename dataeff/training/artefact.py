@@ -93,8 +93,13 @@ def artefact(
         values, bill = found
         run.meter.charge(bill)
     else:
+        # What is counted by rows becomes FLOPs only here: before, it is not ours to bill.
+        with run.meter.paused():
+            run.close_work()
         with run.meter.bill() as bill:
             values = make().float().cpu()
+            with run.meter.paused():
+                run.close_work()
         if shelf:
             with run.meter.paused():
                 shelf.write(name, key, values, made_from, bill)
