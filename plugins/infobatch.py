@@ -9,7 +9,7 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
-from dataeff import Share, hookimpl, portion
+from dataeff import hookimpl, portion
 
 
 @hookimpl
@@ -28,7 +28,7 @@ class InfoBatch:
     """
 
     prune: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    anneal: Share = 0.875
+    anneal: Annotated[float, Field(gt=0, le=1)] = 0.875
     saves = "rows"
 
     @hookimpl

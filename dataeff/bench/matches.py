@@ -60,11 +60,11 @@ class Matches:
         self._found[task, text] = None
         self.troubles.append(f"{task} {text}: {why}")
 
-    def find(self, task: str, target: float, doubt: str = "") -> None:
+    def find(self, task: str, work: float) -> None:
         """Find the values that are missing, by pilots, and freeze them.
 
-        `target` is the time to take, as a share of the reference's; `doubt` is what there is to be
-        said against it.
+        `work` is the counted work of the strategy to be matched, as a share of the reference's: a
+        pilot says how long it takes.
         """
         with claimed(self._path.parent) as mine:
             if not mine:
@@ -75,13 +75,14 @@ class Matches:
             if not self.waiting(task):
                 return
             with Pilot(self._reference(task), self._settings, self._installed) as pilot:
+                target = work * pilot.pace(self._suite.match)
                 for text in self.waiting(task):
                     try:
                         solution = self._solve(task, self._patterns[text], pilot, target)
                     except Exception as error:
                         self.give_up(task, text, reason(error))
                     else:
-                        self._freeze(task, text, solution, target, doubt)
+                        self._freeze(task, text, solution, target)
 
     def _reference(self, task: str) -> Cell:
         return self._cell(task, self._suite.reference, 0)
@@ -128,7 +129,7 @@ class Matches:
             if text in self.waiting(task) and self._key(task, text).items() <= entry.items():
                 self._found[task, text] = entry["strategy"]
 
-    def _freeze(self, task: str, text: str, solution: Solution, target: float, doubt: str) -> None:
+    def _freeze(self, task: str, text: str, solution: Solution, target: float) -> None:
         pattern, key = self._patterns[text], self._key(task, text)
         label = pattern.at(solution.value)
         entry = key | {
@@ -138,7 +139,7 @@ class Matches:
             "target": target,
             "reached": solution.reached,
             "pilots": [{"value": value, "cost": cost} for value, cost in solution.costs.items()],
-            "note": "; ".join(filter(None, [solution.note(target, key["reference"]), doubt])),
+            "note": solution.note(target, key["reference"]),
         }
         others = [
             old

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,7 +25,7 @@ from dataeff.registry import Range
 from dataeff.training.cell import deterministic, make_run
 from dataeff.training.child import looking_on
 from dataeff.training.evaluate import evaluate
-from dataeff.training.loop import plan_epoch, train_plan
+from dataeff.training.loop import plan_epoch, trained_batches
 from dataeff.training.plan import Plan
 from dataeff.training.rng import derive, forked
 from dataeff.training.run import Run
@@ -41,9 +41,9 @@ _AGREE = 0.01
 # Plans are drawn again, to learn how many rows they have on average: so well, so often, so long.
 _SURE, _PLANS, _PLANNING = 0.003, 500, 0.2
 
-# Costs, as factors: what ends the search, what may be interpolated, what tells a slope, and what
-# need not be known well.
-_HIT, _NEAR, _APART, _FAR = (math.log(factor) for factor in (1.015, 1.03, 1.05, 1.2))
+# Costs, as factors: what ends the search, what is as good as found, what tells a slope, what may be
+# interpolated, and what need not be known well.
+_HIT, _NEAR, _APART, _LOCAL, _FAR = (math.log(factor) for factor in (1.015, 1.03, 1.05, 1.1, 1.2))
 
 
 # Solving ----------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def solve(
     if not costs:
         raise DataeffError(reason(failed[min(failed)]))
     best = min(costs, key=lambda value: _apart(costs[value], target))
-    if _apart(costs[best], target) > _NEAR:
+    if _apart(costs[best], target) > _NEAR and not _around(costs, target):
         return Solution(best, False, costs)
     return Solution(within.nearest(_refined(best, costs, target)), True, costs)
 
@@ -122,13 +122,24 @@ def _next(costs: Mapping[float, float], target: float, low: float, high: float) 
     return min(max(start + (target - costs[start]) / slope, low), high)
 
 
+def _local(costs: Mapping[float, float], target: float) -> list[float]:
+    return [value for value in costs if _apart(costs[value], target) <= _LOCAL]
+
+
+def _around(costs: Mapping[float, float], target: float) -> bool:
+    """Say whether values near the target lie on both sides of it: it is between them."""
+    above = {costs[value] > target for value in _local(costs, target)}
+    return len(above) > 1
+
+
 def _refined(best: float, costs: Mapping[float, float], target: float) -> float:
     """Return the mean of where the values near the target say that it is: that is less noisy.
 
     It stays among them, for costs may come in steps.
     """
-    near = [value for value in costs if _apart(costs[value], target) <= _APART]
-    far = [value for value in costs if _apart(costs[value], costs[best]) >= _APART]
+    near = _local(costs, target)
+    # From a way off, or the noise of two near ones would pass for a slope.
+    far = [value for value in costs if _apart(costs[value], costs[best]) >= _LOCAL]
     if not far:
         return best
     other = min(far, key=lambda value: abs(value - best))
@@ -143,10 +154,11 @@ def _refined(best: float, costs: Mapping[float, float], target: float) -> float:
 class Pilot:
     """Measures what strategies cost on a task, as shares of its reference, in throw-away runs.
 
-    Of each run a few epochs are trained, the first one and others spread over the schedule, in turn
-    with as many of the reference, so that drift of the machine hits both alike. What happens only
-    every so many epochs, or hangs on long training, is seen as far as these epochs show it; nothing
-    stops early. What is prepared is prepared in full, but nested runs are kept for the next value.
+    Of each run a few epochs are trained, the first one and others spread over the schedule, batch
+    by batch in turn with as many of the reference, so that drift of the machine hits both alike.
+    What happens only every so many epochs, or hangs on long training, is seen as far as these
+    epochs show it; nothing stops early. What is prepared is prepared in full, but nested runs are
+    kept for the next value.
     """
 
     def __init__(self, reference: Cell, settings: Settings, installed: Installed) -> None:
@@ -171,36 +183,52 @@ class Pilot:
 
         Where a pass is short, it is repeated until passes agree on their median.
         """
-        begin, shares = perf_counter(), []
-        while len(shares) < _PASSES:
-            shares.append(self._share(strategy))
-            sure = len(shares) > 2 and _error(shares) <= _AGREE
+        return self._median(strategy, lambda time, work: time, target)
+
+    def pace(self, strategy: str) -> float:
+        """Return the time of a run over its counted work, both as shares of the reference's.
+
+        Of a strategy whose work is known, that tells its time better than the clock of one run.
+        """
+        return self._median(strategy, lambda time, work: time / work)
+
+    def _median(
+        self, strategy: str, figure: Callable[[float, float], float], target: float | None = None
+    ) -> float:
+        begin, figures = perf_counter(), []
+        while len(figures) < _PASSES:
+            figures.append(figure(*self._shares(strategy)))
+            sure = len(figures) > 2 and _error(figures) <= _AGREE
             if perf_counter() - begin > (_ENOUGH if sure else _PATIENCE):
                 break
-            if _apart(median(shares), target) > _FAR:
+            if target and _apart(median(figures), target) > _FAR:
                 break
-        return median(shares)
+        return median(figures)
 
-    def _share(self, strategy: str) -> float:
+    def _shares(self, strategy: str) -> tuple[float, float]:
+        """Return time and counted work of one pass, as shares of the reference's."""
         site = self._site
         with forked(site.device), deterministic(site.task.deterministic):
             runs = [
                 _Sample(text, site, self._reference.seed, Path(self._folder.name))
                 for text in (strategy, self._reference.strategy)
             ]
-            turns = [
-                ((number + 0.5) / len(run.epochs), place, epoch)
-                for place, run in enumerate(runs)
-                for number, epoch in enumerate(run.epochs)
-            ]
-            for _, place, epoch in sorted(turns):
-                runs[place].train(*epoch)
+            going = {run.train(): 0.0 for run in runs}
+            while going:
+                # Batch by batch, whoever is behind: what disturbs the machine disturbs both.
+                behind = min(going, key=going.get)
+                going[behind] = next(behind, None)
+                if going[behind] is None:
+                    del going[behind]
         ours, theirs = runs
-        return ours.seconds / theirs.seconds
+        return ours.seconds / theirs.seconds, ours.flops / theirs.flops
 
 
 class _Sample:
-    """A run of which some epochs are trained, each for those around it; `seconds` are of all."""
+    """A run of which some epochs are trained, each for those around it.
+
+    `seconds` and `flops` are those of the whole run.
+    """
 
     def __init__(self, strategy: str, site: Site, seed: int, folder: Path) -> None:
         self._named = compose(strategy, site.installed)
@@ -216,22 +244,33 @@ class _Sample:
                 run.hook.prepare(run=run)
             run.prepared = True
         self.epochs = spread(run.epochs)
-        self.seconds = run.meter.wall["prepare"]
+        run.close_work()
+        self.seconds, self.flops = run.meter.wall["prepare"], run.meter.flops
 
     def _blaming(self) -> AbstractContextManager[None]:
         return blaming(self._named)
 
-    def train(self, epoch: int, stands_for: float) -> None:
-        """Train one epoch as the loop does it, and count it for so many."""
+    def train(self) -> Iterator[float]:
+        """Train the epochs as the loop does it, batch by batch; yield how much of all is done."""
+        for number, (epoch, stands_for) in enumerate(self.epochs):
+            for share in self._train_epoch(epoch, stands_for):
+                yield (number + share) / len(self.epochs)
+
+    def _train_epoch(self, epoch: int, stands_for: float) -> Iterator[float]:
         run, hook, clock = self._run, self._run.hook, self._run.meter.clock
         run.epoch, run.batch = epoch, 0
-        before = run.meter.wall["train"]
+        before = run.meter.wall["train"], run.meter.flops
+        with self._blaming(), clock("train"):
+            plan = plan_epoch(run)
+        plan, luck = self._plans.drawn_again(run, plan)
+        going = trained_batches(run, plan)
+        while True:
+            with self._blaming(), clock("train"):
+                if next(going, None) is None:
+                    break
+            yield (run.batch + 1) / run.batches
         with self._blaming():
             with clock("train"):
-                plan = plan_epoch(run)
-            plan, luck = self._plans.drawn_again(run, plan)
-            with clock("train"):
-                train_plan(run, plan)
                 run.batch = run.batches
                 hook.end_epoch(run=run)
             run.close_epoch()
@@ -239,7 +278,9 @@ class _Sample:
             metrics.pop("classes", None)
             with clock("train"):
                 hook.on_epoch_end(run=run, epoch=epoch, metrics=metrics)
-        self.seconds += stands_for * (run.meter.wall["train"] - before) / run.span / luck
+        weight = stands_for / run.span / luck
+        self.seconds += weight * (run.meter.wall["train"] - before[0])
+        self.flops += weight * (run.meter.flops - before[1])
 
 
 class _Plans:

@@ -71,7 +71,8 @@ class Schedule:
     def _planned(self, task: str) -> list[str]:
         """List the strategies that run on a task, as far as they are known."""
         found = self.matches.labels(task).values()
-        return list(dict.fromkeys([*self._suite.complete, *found, *self._controls[task]]))
+        complete = self._suite.complete_on(task)
+        return list(dict.fromkeys([*complete, *found, *self._controls[task]]))
 
     def __iter__(self) -> Iterator[Cell]:
         """Yield the cells in order; the next is asked for when the one before has ended."""
@@ -89,7 +90,7 @@ class Schedule:
                     self.cells += chain(*cells)
                     yield from chain(*cells[: seed + 1])
             for text in self.matches.waiting(task):
-                known = self._target(task, self._suite.seeds)
+                known = self._work_to_match(task, self._suite.seeds)
                 missing = f"there is no seed of {self._suite.match} and the reference to match"
                 elsewhere = "another process looks for its value; type this again later"
                 self.matches.give_up(task, text, elsewhere if known else missing)
@@ -103,26 +104,23 @@ class Schedule:
     # Matches ----------------------------------------------------------------------------------
 
     def _plan_matches(self, task: str, seed: int) -> None:
-        """Find the values of patterns, once it is known how long they are to take."""
-        if self.matches.waiting(task) and (target := self._target(task, seed)):
-            self.matches.find(task, *target)
+        """Find the values of patterns, once it is known what they are to be matched to."""
+        if self.matches.waiting(task) and (work := self._work_to_match(task, seed)):
+            self.matches.find(task, work)
 
-    def _target(self, task: str, seed: int) -> tuple[float, str] | None:
-        """Return the time to be matched as a share of the reference's, and what speaks against it.
+    def _work_to_match(self, task: str, seed: int) -> float | None:
+        """Return the counted work to be matched, as a share of the reference's, of all seeds.
 
-        It is that of all finished seeds, if possible of those that had the machine for themselves.
+        Counts are exact where the clock of a single run is off by several percent.
         """
         names = (self._suite.match, self._suite.reference)
         ours, base = (self._finished(task, name) for name in names)
-        both = [
-            (record, base[number])
+        shares = [
+            record["flops"] / base[number]["flops"]
             for number, record in ours.items()
             if number in base and (number <= seed or not self._fresh)
         ]
-        calm = [pair for pair in both if not any(map(flags_of, pair))]
-        shares = [clocked_seconds(mine) / clocked_seconds(theirs) for mine, theirs in calm or both]
-        doubt = "" if calm else "its target was measured on a busy machine"
-        return (cost(shares, math.nan), doubt) if shares else None
+        return cost(shares, math.nan) if shares else None
 
     # Controls ---------------------------------------------------------------------------------
 

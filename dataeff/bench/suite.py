@@ -34,6 +34,10 @@ class Published(BaseModel):
     task: str | None = None
     accuracy: float | None = None
     speedup: float | None = None
+    macro_f1: float | None = None
+    hours: float | None = None
+    train_loss: float | None = None
+    test_loss: float | None = None
     source: str
 
 
@@ -72,6 +76,9 @@ class Suite(BaseModel):
     seeds: int = Field(3, ge=1)
     strategies: list[str] = Field(min_length=1)
     tasks: dict[str, Task] = Field(min_length=1)
+    only: dict[str, list[str]] = Field(
+        {}, description="strategies that are for some tasks, and the names of these"
+    )
     published: list[Published] = []
     claims: list[Claim] = []
     controls: bool | list[str] = Field(
@@ -102,6 +109,10 @@ class Suite(BaseModel):
     def complete(self) -> list[str]:
         """Return the strategies that have all their values."""
         return [text for text in self.strategies if not is_open(text)]
+
+    def complete_on(self, task: str) -> list[str]:
+        """Return those of them that are for this task."""
+        return [text for text in self.complete if task in self.only.get(text, self.tasks)]
 
 
 def load_suite(text: str, installed: Installed) -> Suite:
@@ -143,6 +154,9 @@ def make_suite(content: dict[str, Any], installed: Installed, where: str) -> Sui
             raise DataeffError(f"{repeated[0]} is there twice; delete one.")
         if is_open(suite.reference):
             raise DataeffError(f"{suite.reference} is the reference; write its value.")
+    with _place(f"{where}: only"):
+        suite.only = {canonical_form(text, installed): names for text, names in suite.only.items()}
+        _check_only(suite)
     with _place(f"{where}: match"):
         _check_match(suite, installed)
     with _place(f"{where}: controls"):
@@ -180,6 +194,14 @@ def _check_runs(strategy: str, suite: Suite, place: str) -> None:
             f"{place}: this suite does not run {strategy}, so the claim could never be judged; "
             f"add it to strategies.{hint}"
         )
+
+
+def _check_only(suite: Suite) -> None:
+    for text, names in suite.only.items():
+        if is_open(text) or text in (suite.reference, suite.match):
+            raise DataeffError(f"{text} is needed on every task; leave it out here.")
+        for name in names:
+            _check_task(name, suite, text)
 
 
 def _check_match(suite: Suite, installed: Installed) -> None:

@@ -54,9 +54,16 @@ def plan_epoch(run: Run) -> Plan:
 
 def train_plan(run: Run, plan: Plan) -> None:
     """Train the batches of a plan: no tensor is read back from here on."""
+    for _ in trained_batches(run, plan):
+        pass
+
+
+def trained_batches(run: Run, plan: Plan) -> Iterator[Batch]:
+    """Train the batches of a plan one by one, as they are asked for."""
     for batch in batches(run, plan):
         if batch.R:
             train_batch(run, batch)
+        yield batch
     if run.pending:
         take_step(run)
 
