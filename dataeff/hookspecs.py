@@ -35,6 +35,7 @@ offers, never one with a default. Class attributes say what the harness must kno
     reads_back = True       reads one number per batch from the device
     control = True          a yardstick: methods are compared with it where it costs the same
     at_cost(share)          of a yardstick, static: the parameters at which it costs that share
+    no_effect = "..."       set in setup: why it can do nothing here; its row gets no verdict
 
 Its state, for a run that is stopped and resumed, is every attribute whose name does not begin with
 an underscore, or what its own `state_dict` returns.

@@ -52,9 +52,14 @@ class NotConforming(DataeffError):
     """A strategy breaks a rule of the harness; the message says which and why."""
 
 
-def check_strategy(strategy: str | type, installed: Installed | None = None) -> list[str]:
-    """Check one strategy (a class, or `name[key=value]`); return the rules it was held to."""
-    kit = _Kit(strategy, installed=installed)
+def check_strategy(
+    strategy: str | type, installed: Installed | None = None, model: str = TASK.model
+) -> list[str]:
+    """Check one strategy (a class, or `name[key=value]`); return the rules it was held to.
+
+    `model` is the network to train, where a strategy is not for any: a small one.
+    """
+    kit = _Kit(strategy, installed=installed, model=model)
     checks = (
         kit.parameters_round_trip,
         kit.dataset_and_global_random_state_untouched,
@@ -69,11 +74,14 @@ def check_strategy(strategy: str | type, installed: Installed | None = None) -> 
 
 
 def check_pair(
-    first: str | type, second: str | type, installed: Installed | None = None
+    first: str | type,
+    second: str | type,
+    installed: Installed | None = None,
+    model: str = TASK.model,
 ) -> list[str]:
     """Check two strategies together: they train, both effects show, or they conflict cleanly."""
     try:
-        kit = _Kit(first, second, installed=installed)
+        kit = _Kit(first, second, installed=installed, model=model)
     except StrategyConflict as conflict:
         return [f"conflict is clean: {conflict}"]
     checks = (
@@ -132,8 +140,11 @@ def weights(result: Result) -> torch.Tensor:
 class _Kit:
     """The checks, over one strategy or a composition of two."""
 
-    def __init__(self, *strategies: str | type, installed: Installed | None = None) -> None:
+    def __init__(
+        self, *strategies: str | type, installed: Installed | None = None, model: str = TASK.model
+    ) -> None:
         self.installed = installed or load_plugins()
+        self.task = TASK.model_copy(update={"model": model})
         self.names = [self._name(strategy) for strategy in strategies]
         self.text = "+".join(self.names)
         self.strategies = compose(self.text, self.installed)
@@ -163,6 +174,7 @@ class _Kit:
         return [strategy.again() for strategy in self.strategies]
 
     def train(self, strategies: list[Strategy] | None = None, **options: Any) -> Result:
+        options = {"task": self.task, **options}
         return _train(strategies or self.again(), self.installed, self.data, **options)
 
     def result(self) -> Result:
@@ -218,8 +230,10 @@ class _Kit:
 
     def stop_and_resume_gives_the_same_numbers(self) -> None:
         whole = self.result()
+        # Of a pair, whose parts were stopped after every epoch when they were alone, once.
+        stops = range(2, whole.run.epoch + 1)
         with tempfile.TemporaryDirectory() as name:
-            for last in range(2, whole.run.epoch + 1):
+            for last in stops if len(self.names) == 1 else stops[1:2]:
                 with contextlib.suppress(_Stopped):
                     self.train(folder=Path(name), on_epoch=_stop_in(last))
             resumed = self.train(folder=Path(name))
@@ -249,7 +263,7 @@ class _Kit:
         """Return a run of its own that stands at the start of this epoch."""
         device = torch.device("cuda") if torch.cuda.is_available() else _CPU
         data = _load(self.installed, device=device)
-        run = make_run(data, TASK, self.again(), 0, self.installed, device)
+        run = make_run(data, self.task, self.again(), 0, self.installed, device)
         run.hook.prepare(run=run)
         for _ in range(epoch):
             train_epoch(run)
@@ -260,7 +274,8 @@ class _Kit:
         return run
 
     def saves_what_it_claims(self) -> None:
-        plain, ours = _train([], self.installed, self.data).record, self.result().record
+        plain = _train([], self.installed, self.data, task=self.task).record
+        ours = self.result().record
         for strategy in self.strategies:
             claim = getattr(strategy.plugin, "saves", None)
             if claim:
@@ -273,16 +288,14 @@ class _Kit:
         if claims != {"rows"}:
             return
         # Long enough that what needs a few epochs of history also saves in half of them.
-        longer = {"task": TASK.model_copy(update={"epochs": 2 * TASK.epochs})}
+        longer = {"task": self.task.model_copy(update={"epochs": 2 * TASK.epochs})}
         pair = self.train(**longer).record["rows"]["trained"]
         known = _ROWS_ALONE.setdefault(self.installed, {})
         for name in self.names:
-            if name not in known:
+            if (key := (name, self.task.model)) not in known:
                 alone = self.train(compose(name, self.installed), **longer).record
-                known[name] = alone["rows"]["trained"]
-            assert pair < known[name], (
-                f"together they train {pair} rows, {name} alone {known[name]}"
-            )
+                known[key] = alone["rows"]["trained"]
+            assert pair < known[key], f"together they train {pair} rows, {name} alone {known[key]}"
 
     def listed_order_matters_only_where_hooks_are_shared(self) -> None:
         first, second = (set(strategy.hooks()) for strategy in self.strategies)
@@ -295,7 +308,7 @@ class _Kit:
 
 
 # A strategy takes part in many pairs, and trains the same rows alone before each.
-_ROWS_ALONE: WeakKeyDictionary[Installed, dict[str, int]] = WeakKeyDictionary()
+_ROWS_ALONE: WeakKeyDictionary[Installed, dict[tuple[str, str], int]] = WeakKeyDictionary()
 _SAVES: dict[str, Callable[[dict[str, Any]], float]] = {
     "rows": lambda record: record["rows"]["trained"],
     "forward": lambda record: record["rows"]["forwarded"],

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
+from torch.utils.benchmark import Timer
 
 from dataeff import hookimpl
 
@@ -20,8 +22,10 @@ def register_strategies(register):
 class AMP:
     """Autocast the network; float16 also scales the loss, so that small gradients survive.
 
-    `auto` is float16 on CUDA devices without bfloat16, bfloat16 elsewhere. A processor without
-    bfloat16 instructions is slower with it than without; the column amp_accelerated says so.
+    `auto` is float16 on CUDA devices without bfloat16, bfloat16 elsewhere. Gradients are unscaled
+    before they are clipped; a step whose gradients are not finite is skipped and counted. A device
+    without instructions for the type is slower with it than without: the row says so, and by how
+    much a probe was.
     """
 
     dtype: Literal["auto", "bfloat16", "float16"] = "auto"
@@ -32,6 +36,7 @@ class AMP:
         self.device = run.device.type
         scales = self._torch_dtype() is torch.float16
         self.scaler = torch.amp.GradScaler(self.device, enabled=scales)
+        self.skipped = torch.zeros((), device=run.device)
 
     def _torch_dtype(self):
         if self.dtype != "auto":
@@ -58,14 +63,25 @@ class AMP:
     @hookimpl
     def optimizer_step(self, run):
         self.scaler.step(run.optimizer)
+        if not self.scaler.is_enabled():
+            return
+        scale = self.scaler._get_scale_async().clone()
         self.scaler.update()
+        # Only a skipped step lowers the scale; counted on the device, where it is known.
+        self.skipped += self.scaler._get_scale_async() < scale
 
     @hookimpl
     def report(self):
         dtype = self._torch_dtype()
+        name, fast = str(dtype).removeprefix("torch."), is_accelerated(self.device, dtype)
+        speedup = probed_speedup(self.device, dtype)
+        slow = f"no {name} instructions here: a convolution runs at {speedup:.2f}x the speed"
         return {
-            "amp_dtype": str(dtype).removeprefix("torch."),
-            "amp_accelerated": is_accelerated(self.device, dtype),
+            "amp_dtype": name,
+            "amp_accelerated": fast,
+            "amp_probed_speedup": speedup,
+            "amp_skipped_steps": int(self.skipped),
+            "amp_note": "" if fast else slow,
         }
 
 
@@ -76,3 +92,13 @@ def is_accelerated(device, dtype):
     if dtype is torch.float16:
         return torch.cpu._is_amx_fp16_supported()
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+
+
+def probed_speedup(device, dtype):
+    """Time a small convolution in this type and in float32, off the clock; return the ratio."""
+    seconds = []
+    for kind in (torch.float32, dtype):
+        x = torch.ones(16, 16, 32, 32, device=device, dtype=kind)
+        convolve = Timer("conv2d(x, w)", globals={"conv2d": F.conv2d, "x": x, "w": x[:, :, :3, :3]})
+        seconds.append(convolve.blocked_autorange(min_run_time=0.02).median)
+    return seconds[0] / seconds[1]

@@ -31,6 +31,8 @@ CONDITIONS = {
     "matmul_precision": "highest",
 }
 
+PUBLISHED = ("accuracy", "speedup", "macro_f1", "hours", "train_loss", "test_loss")
+
 
 def board(
     methods=METHODS,
@@ -203,8 +205,7 @@ def _measure(draw, methods, controls, task, conditions, seeds, epochs, classes):
         trouble="",
         note="",
         conditions=conditions,
-        published_accuracy=np.nan,
-        published_speedup=np.nan,
+        **dict.fromkeys((f"published_{name}" for name in PUBLISHED), np.nan),
         published_source="",
     )
     cells = pd.DataFrame(

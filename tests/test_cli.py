@@ -505,6 +505,15 @@ def test_a_strategy_that_breaks_a_rule_is_told_which(loose):
     assert "Traceback" not in result.output
 
 
+def test_a_strategy_for_some_networks_is_checked_on_one_of_them():
+    refused = call("plugins", "check", "stochastic_depth")
+    assert refused.exit_code == 2
+    assert "stochastic_depth needs a residual network" in refused.stderr
+    assert "tiny is none; take one such as resnet20" in refused.stderr
+    checked = ok("plugins", "check", "stochastic_depth", "--model", "resnet8[width=4]")
+    assert checked.splitlines()[-1] == "stochastic_depth conforms."
+
+
 def test_plugins_list_shows_versions_hooks_and_what_did_not_load(tmp_path):
     folder = tmp_path / "loose"
     folder.mkdir()

@@ -415,3 +415,12 @@ def test_a_damaged_record_is_named(filled):
     cell.write_text('{"suite": ')
     with pytest.raises(DataeffError, match=re.escape(f"{cell} is damaged")):
         filled.board()
+
+
+def test_every_figure_of_a_paper_has_its_column(filled):
+    figures = {"macro_f1": 93.0, "hours": 0.5, "train_loss": 0.1, "test_loss": 0.2}
+    paper = {"strategy": "ours", "task": None, "accuracy": None, "speedup": None, "source": "x"}
+    filled.suite(published=[paper | figures])
+    line = filled.lines().loc["ours"]
+    assert {name: line[f"published_{name}"] for name in figures} == figures
+    assert pd.isna(line["published_accuracy"])

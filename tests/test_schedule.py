@@ -262,3 +262,15 @@ def test_the_nearest_control_serves(installed):
     existing = {"short_schedule[share=0.45]": 0.45, SHORT: 0.51, "mine": 0.5}
     assert matching_controls([0.5], existing, kinds, installed) == {SHORT: 0.51}
     assert matching_controls([0.5], {SHORT: 0.6}, kinds, installed) == {SHORT: 0.5}
+
+
+def test_a_strategy_for_some_tasks_runs_on_these_alone(bench):
+    cells = bench.schedule(
+        "quick", tasks=("one", "two"), only={"quick": ["two"]}, seeds=1, controls=False
+    )
+    assert [(cell.task_name, cell.strategy) for cell in cells] == [
+        ("one", "baseline"),
+        ("two", "baseline"),
+        ("two", "quick"),
+    ]
+    assert len(cells) == 3

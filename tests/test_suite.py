@@ -104,8 +104,8 @@ MISTAKES = {
     "unknown key, nothing close": (
         "seeds = 2",
         "zzz = 2",
-        "there is no key 'zzz'. Known keys: title, seeds, strategies, tasks, published, claims, "
-        "controls, match.",
+        "there is no key 'zzz'. Known keys: title, seeds, strategies, tasks, only, published, "
+        "claims, controls, match.",
     ),
     "unknown key of a published figure": (
         "source =",
@@ -245,3 +245,28 @@ def test_endless_training_is_refused(installed):
     content = {"name": "s", "strategies": ["baseline"], "tasks": {"a": task}}
     with pytest.raises(DataeffError, match=r"tasks\.a\.epochs: .*finite"):
         make_suite(content, installed, where="s.toml")
+
+
+# Strategies for some tasks ----------------------------------------------------------------------
+
+TWO_TASKS = VALID + VALID[VALID.index("[tasks") :].replace("blobs", "others")
+
+
+def test_a_strategy_may_be_for_some_tasks_only(load):
+    suite = load(TWO_TASKS + '\n[only]\n"random_backprop[keep=0.250]" = ["others"]\n')
+    assert suite.complete_on("blobs") == ["baseline"]
+    assert suite.complete_on("others") == ["baseline", "random_backprop[keep=0.25]"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('"baseline" = ["blobs"]', "only: baseline is needed on every task; leave it out here."),
+        ('"random_backprop" = ["blob"]', "there is no task 'blob'. Did you mean blobs?"),
+        ('"random_backprp" = ["blobs"]', "There is no strategy 'random_backprp'."),
+    ],
+)
+def test_what_is_only_for_some_tasks_must_be_there(load, line, said):
+    with pytest.raises(DataeffError) as mistake:
+        load(TWO_TASKS + f"\n[only]\n{line}\n")
+    assert said in str(mistake.value)

@@ -79,11 +79,12 @@ def plugins_uninstall(packages, yes):
 
 @plugins.command("check")
 @click.argument("name")
+@click.option("--model", default="tiny", show_default=True, help="A small network that it is for.")
 @with_plugins
-def plugins_check(name, installed, plugin_dirs):
+def plugins_check(name, model, installed, plugin_dirs):
     """Run the conformance kit on the strategy NAME, or name[key=value]."""
     from dataeff import testing
 
-    for line in testing.check_strategy(name, installed=installed):
+    for line in testing.check_strategy(name, installed=installed, model=model):
         click.echo(f"ok  {line}")
     click.echo(f"{name} conforms.")

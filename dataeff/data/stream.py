@@ -44,6 +44,7 @@ class StreamSplit:
         self.normalise = Normaliser.of(IMAGENET_MEAN, IMAGENET_STD, size).to(device)
         self._device = torch.device(device)
         self._workers = workers
+        self._pin = False
         self._idle: list[DataLoader] = []
         self.labels = labels.to(device)
 
@@ -59,6 +60,12 @@ class StreamSplit:
         moved.labels = self.labels.to(device)
         return moved
 
+    def pinned(self) -> StreamSplit:
+        """Return the same split with page-locked batches, which are copied while others compute."""
+        pinned = copy.copy(self)
+        pinned._pin, pinned._idle = True, []
+        return pinned
+
     def stream(
         self, batches: Sequence[torch.Tensor], augment: tuple[int, int] | None
     ) -> Iterator[torch.Tensor]:
@@ -70,7 +77,7 @@ class StreamSplit:
             for images in loader:
                 if isinstance(images, str):
                     raise DataeffError(images)
-                yield self.normalise(images.to(self._device, non_blocking=True))
+                yield self.normalise(images.to(self._device, non_blocking=self._pin))
         finally:
             self._idle.append(loader)
 
@@ -81,7 +88,7 @@ class StreamSplit:
             sampler=_Orders(),
             num_workers=self._workers,
             persistent_workers=self._workers > 0,
-            pin_memory=self._device.type not in ("cpu", "meta"),
+            pin_memory=self._pin,
             # Starting an iterator draws a seed; without this, from the global random state.
             generator=torch.Generator(),
         )

@@ -110,16 +110,39 @@ class BasicBlock(nn.Module):
 class PadShortcut(nn.Module):
     """Subsample the map and append channels of zeros (the paper's option A, no parameters)."""
 
+    route: torch.Tensor | None
+    """Per channel of the result the one that it is copied from; the number behind the last: none.
+
+    It is there only where `keep` has cut channels out.
+    """
+
     def __init__(self, channels: int, stride: int) -> None:
         super().__init__()
         self.channels = channels
         self.stride = stride
+        self.register_buffer("route", None)
+
+    def sources(self, inputs: int) -> torch.Tensor:
+        """Return the route, also where nothing was cut yet, for an input of so many channels."""
+        if self.route is not None:
+            return self.route
+        return torch.arange(inputs + self.channels).clamp(max=inputs)
+
+    def keep(self, outputs: torch.Tensor, inputs: torch.Tensor, before: int) -> None:
+        """Cut all other channels out of the result and out of the input, which has `before`."""
+        if len(inputs) == before and len(outputs) == len(self.sources(before)):
+            return
+        place = torch.full((before + 1,), len(inputs), device=inputs.device)
+        place[inputs] = torch.arange(len(inputs), device=inputs.device)
+        self.route = place[self.sources(before).to(inputs.device)[outputs]]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the smaller, deeper map."""
         # Slicing and F.pad both keep channels_last; concatenating zeros would have to ask for it.
         x = x[:, :, :: self.stride, :: self.stride]
-        return F.pad(x, (0, 0, 0, 0, 0, self.channels))
+        if self.route is None:
+            return F.pad(x, (0, 0, 0, 0, 0, self.channels))
+        return F.pad(x, (0, 0, 0, 0, 0, 1)).index_select(1, self.route)
 
 
 class TinyNet(PooledNet):

@@ -12,7 +12,7 @@ from dataeff.cost import SAVES, cost, shared_costs
 from dataeff.report.comparing import resolution
 from dataeff.report.controls import against_controls, rivals
 from dataeff.report.curves import accuracy_at, first_as_good, first_reached, last_seen
-from dataeff.report.sentences import claim_words, verdict
+from dataeff.report.sentences import NO_EFFECT, claim_words, verdict
 from dataeff.report.stopping import early_termination
 from dataeff.report.verdicts import Array, Paired, claim, paired, ranks, seeds_to_decide
 
@@ -26,13 +26,14 @@ _MEANS = {
     name: name
     for name in (
         *("worst_class", "prepare_seconds", "train_seconds", "rows_trained"),
+        *("train_loss", "test_loss"),
         *("never_trained", "class_balance", "energy_joules", "artefact_uses"),
     )
 }
 COLUMNS = [
     *("task", "strategy", "rank", "claim", "verdict", "n", "accuracy", "accuracy_std"),
     *("difference", "difference_low", "difference_high", "equivalence_p", "margin"),
-    *("macro_f1", "worst_class"),
+    *("macro_f1", "worst_class", "train_loss", "test_loss"),
     *("prepare_seconds", "train_seconds", "speedup", "speedup_low", "speedup_high", "oracle"),
     *("train_speedup", "amortised_speedup", "artefact_uses"),
     *("ideal_speedup", "realised", "target", "target_seconds", "target_reached"),
@@ -40,7 +41,8 @@ COLUMNS = [
     *("rows_trained", "never_trained", "class_balance"),
     *("energy_joules", "peak_memory_mib", "ranked", "control", "against_controls", "contended"),
     *("trouble", "note", "conditions"),
-    *("published_accuracy", "published_speedup", "published_source"),
+    *("published_accuracy", "published_speedup", "published_macro_f1", "published_hours"),
+    *("published_train_loss", "published_test_loss", "published_source"),
 ]
 """The columns of leaderboard.csv, in order."""
 
@@ -102,7 +104,9 @@ def _table(
     table["ranked"] = ranked = _all_true(grid("ranked"))
     table["control"] = control = _all_true(grid("control"))
 
-    judged = np.array([name != reference for name in grid.names])
+    idle = _idle(grid)
+    others = np.array([name != reference for name in grid.names])
+    judged = others & (idle == "")
     step = resolution(grid.cells)
     points = paired(accuracy - _line_of(accuracy, base), step)
     speed = paired(np.log(_line_of(total, base) / total))
@@ -124,8 +128,8 @@ def _table(
     claims = claim(_only(points, judged), _only(speed, judged), against, margin)
 
     table["difference"] = points.mean
-    table["difference_low"] = np.where(judged, points.low, points.mean)
-    table["difference_high"] = np.where(judged, points.high, points.mean)
+    table["difference_low"] = np.where(others, points.low, points.mean)
+    table["difference_high"] = np.where(others, points.high, points.mean)
     table["equivalence_p"] = np.where(judged, points.p_equivalent(margin), np.nan)
     table["margin"] = margin
     table["speedup"] = np.exp(speed.mean)
@@ -143,11 +147,14 @@ def _table(
         verdict(row, shared[i], needed[i]) if row["claim"] else ""
         for i, row in enumerate(table.to_dict("records"))
     ]
+    table.loc[idle != "", "claim"] = NO_EFFECT
+    table.loc[idle != "", "verdict"] = [f"{NO_EFFECT}: {why}" for why in idle if why]
     # Those shown to be no worse come first, then those undecided, then those shown to be worse.
-    fine = claims.no_worse | claims.better | ~judged
+    fine = claims.no_worse | claims.better | ~others
     tier = np.where(fine, 0, np.where(claims.worse, 2, 1))
-    table["rank"] = ranks(tier, *(np.where(ranked, end, np.nan) for end in (speed.low, speed.high)))
-    table["pareto"] = pareto(table["speedup"].where(ranked), table["accuracy"])
+    able = ranked & (idle == "")
+    table["rank"] = ranks(tier, *(np.where(able, end, np.nan) for end in (speed.low, speed.high)))
+    table["pareto"] = pareto(table["speedup"].where(able), table["accuracy"])
     table["against_controls"] = against_controls(
         pairs, (against, pace), claims.rivals, grid.names, free, costs, methods, control, ranked
     )
@@ -162,7 +169,7 @@ def _table(
     table["early_speedup"] = np.where(judged & ~never.any(1), np.exp(early), np.nan)
     _add_trouble(table, group, points)
     place = table["rank"].fillna(np.inf)
-    table = table.iloc[np.lexsort([-table["speedup"].fillna(0), place, ~ranked, judged])]
+    table = table.iloc[np.lexsort([-table["speedup"].fillna(0), place, ~ranked, others])]
     shares = shared_costs(costs[methods & (costs <= 1 / SAVES)])
     stopped = _stopped(looks, grid, base, shares, margin, step) if shares else ()
     return pd.concat([table, stopped]) if len(stopped) else table
@@ -189,6 +196,14 @@ def _mean(grid: Array) -> Array:
 def _all_true(grid: Array) -> NDArray[np.bool_]:
     """Say which rows have a cell, and are true in each."""
     return (~np.isnan(grid)).any(1) & ~(grid == 0).any(1)
+
+
+def _idle(grid: _Grid) -> NDArray[np.str_]:
+    """Return per row why its strategy can do nothing here, in every cell; else nothing."""
+    told = grid.cells.get("no_effect", pd.Series("", grid.cells.index)).fillna("")
+    by_name = told.groupby(grid.cells["strategy"])
+    whole = {name: "; ".join(lines.unique()) for name, lines in by_name if (lines != "").all()}
+    return np.array([whole.get(name, "") for name in grid.names], dtype=object)
 
 
 def _only(compared: Paired, wanted: NDArray[np.bool_]) -> Paired:
@@ -249,11 +264,14 @@ def _add_trouble(table: pd.DataFrame, group: pd.DataFrame, points: Paired) -> No
 
 def _with_published(table: pd.DataFrame, published: list[dict[str, Any]]) -> pd.DataFrame:
     """Add what papers say; of several lines on a strategy the first counts."""
-    for key, empty in (("accuracy", np.nan), ("speedup", np.nan), ("source", "")):
-        table[f"published_{key}"] = empty
+    for column in [name for name in COLUMNS if name.startswith("published_")]:
+        key = column.removeprefix("published_")
+        table[column] = empty = "" if key == "source" else np.nan
         for line in reversed(published):
             said = table["strategy"] == line["strategy"]
             if line["task"] is not None:
                 said &= table["task"] == line["task"]
-            table.loc[said, f"published_{key}"] = line[key] if line[key] is not None else empty
+            # Suites of version 0.1.0 and before know fewer figures.
+            told = line.get(key)
+            table.loc[said, column] = empty if told is None else told
     return table

@@ -258,21 +258,28 @@ def _plain_table(table: pd.DataFrame) -> str:
     )
 
 
+_PAPERS = (
+    ("accuracy", "accuracy", ".2f", "%"),
+    ("speed-up", "speedup", ".2f", "×"),
+    ("F1", "macro_f1", ".2f", "%"),
+    ("hours", "hours", ".3g", ""),
+    ("training loss", "train_loss", ".2f", ""),
+    ("test loss", "test_loss", ".2f", ""),
+)
+
+
 def _papers(part: pd.DataFrame) -> str:
     """Return the published figures beside the measured ones."""
-    told = part[part["published_accuracy"].notna() | part["published_speedup"].notna()]
+    told = part[part["published_source"] != ""]
     if told.empty:
         return ""
-    table = pd.DataFrame(
-        {
-            "strategy": told["strategy"],
-            "accuracy, paper": texts(told["published_accuracy"], ".2f", "%"),
-            "accuracy, ours": texts(told["accuracy"], ".2f", "%"),
-            "speed-up, paper": texts(told["published_speedup"], ".2f", "×"),
-            "speed-up, ours": texts(told["speedup"], ".2f", "×"),
-            "source": told["published_source"],
-        }
-    )
+    columns = {"strategy": told["strategy"]}
+    ours = told.assign(hours=(told["prepare_seconds"] + told["train_seconds"]) / 3600)
+    for name, column, form, unit in _PAPERS:
+        if told[f"published_{column}"].notna().any():
+            columns[f"{name}, paper"] = texts(told[f"published_{column}"], form, unit)
+            columns[f"{name}, ours"] = texts(ours[column], form, unit)
+    table = pd.DataFrame({**columns, "source": told["published_source"]})
     return (
         "<h3>The papers beside us</h3>"
         '<p class="soft">Papers used other machines, and mostly other tasks.</p>'

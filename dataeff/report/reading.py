@@ -139,7 +139,7 @@ def runs_table(runs: list[Read]) -> pd.DataFrame:
 
 def _line(run: Record) -> Record:
     head = ("suite", "task_name", "strategy", "seed", "status", "error", "conditions_id", "task_id")
-    tail = ("steps", "epochs", "train_loss", "flops", "peak_memory", "ranked", "control", "ended")
+    tail = ("steps", "epochs", "train_loss", "flops", "peak_memory", "ranked", "control")
     clocks = run.get("clocks", {})
     line = {name: run.get(name) for name in head}
     line |= run.get("metrics", {})
@@ -147,7 +147,7 @@ def _line(run: Record) -> Record:
     line |= {f"{name}_process_seconds": v for name, v in run.get("process_clocks", {}).items()}
     line |= {f"{name}_phase_seconds": value for name, value in run.get("phases", {}).items()}
     line |= {f"rows_{name}": value for name, value in run.get("rows", {}).items()}
-    line |= {name: run.get(name) for name in (*tail, "folder")}
+    line |= {name: run.get(name) for name in (*tail, "no_effect", "ended", "folder")}
     clocked = clocked_seconds(run)
     off_clock = sum(seconds for name, seconds in clocks.items() if name.startswith("off_"))
     line["clocked_seconds"], line["total_seconds"] = clocked or None, clocked + off_clock or None

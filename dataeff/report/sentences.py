@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from dataeff.report.verdicts import MOST_SEEDS, Array, Claims, Paired
 
+NO_EFFECT = "no effect here"
+"""What stands in the place of a claim where a strategy can do nothing on this machine."""
 MATCHED = 0.03
 """Times that were matched may differ by this share; beyond it is said by how much."""
 

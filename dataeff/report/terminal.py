@@ -12,7 +12,7 @@ from rich.text import Text
 
 from dataeff.report.claims import places
 from dataeff.report.preparing import preparations
-from dataeff.report.sentences import counted
+from dataeff.report.sentences import NO_EFFECT, counted
 from dataeff.report.stopping import READ_OFF
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def remarks(group: pd.DataFrame) -> list[str]:
         if row["note"]:
             said.append(f"{row['strategy']}: {row['note']}")
     said += preparations(group)
-    tested = group["difference_low"].notna() & ~group["claim"].isin(["", READ_OFF])
+    tested = group["difference_low"].notna() & ~group["claim"].isin(["", READ_OFF, NO_EFFECT])
     if len(judged := group[tested]):
         count = counted(len(judged), "strategy", "strategies")
         said.append(f"Verdicts hold together (Holm, {count}); each interval holds for itself.")

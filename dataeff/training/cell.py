@@ -245,6 +245,7 @@ def _record(run: Run, status: str, error: str) -> dict[str, Any]:
         "peak_memory": peak_memory(run.device),
         "ranked": not any(clock.startswith("off_") for clock in meter.wall),
         "control": is_control(run.strategies),
+        "no_effect": why_no_effect(run.strategies),
         "artefacts": run.artefacts,
         "columns": columns,
     }
@@ -277,6 +278,12 @@ def _classes(run: Run, samples: list[int], right: list[int]) -> dict[str, Any]:
 def is_control(strategies: Sequence[Strategy]) -> bool:
     """Say whether a composition is made of yardsticks only."""
     return bool(strategies) and all(getattr(s.plugin, "control", False) for s in strategies)
+
+
+def why_no_effect(strategies: Sequence[Strategy]) -> str:
+    """Return why a composition can do nothing here; nothing where a part of it can."""
+    reasons = [getattr(strategy.plugin, "no_effect", "") for strategy in strategies]
+    return "; ".join(dict.fromkeys(reasons)) if all(reasons) else ""
 
 
 def sample_columns(run: Run) -> dict[str, Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from dataeff.hookspecs import hookimpl
 from dataeff.training.batch import Batch
@@ -63,7 +64,8 @@ class DefaultLoop:
             gradients = [p.grad for p in parameters if p.grad is not None]
             torch._foreach_div_(gradients, run.denominator / run.unit)
         if run.task.clip:
-            torch.nn.utils.clip_grad_norm_(parameters, run.task.clip)
+            clip = {"norm": nn.utils.clip_grad_norm_, "value": nn.utils.clip_grad_value_}
+            clip[run.task.clip_by](parameters, run.task.clip)
 
     @hookimpl
     def optimizer_step(self, run):

@@ -6,7 +6,7 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -212,11 +212,22 @@ class Meter:
             self._forget_energy()
 
 
-def flops_per_row(model: torch.nn.Module, shape: list[int]) -> int:
+def flops_per_row(model: torch.nn.Module, shape: Sequence[int]) -> int:
     """Count the FLOPs of one forward row on a copy that holds no data."""
+    return _counted(model, shape).get_total_flops()
+
+
+def flops_by_module(model: torch.nn.Module, shape: Sequence[int]) -> Counter[str]:
+    """Count the FLOPs of one forward row, module by module; the network itself is ""."""
+    counted = _counted(model, shape).get_flop_counts()
+    # Names begin with the class of the network; "Global" is its other name.
+    return Counter({name.partition(".")[2]: sum(parts.values()) for name, parts in counted.items()})
+
+
+def _counted(model: torch.nn.Module, shape: Sequence[int]) -> FlopCounterMode:
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         ghost(model)(torch.empty(1, *shape, device="meta"))
-    return counter.get_total_flops()
+    return counter
 
 
 def reset_peak_memory(device: torch.device) -> None:

@@ -19,9 +19,26 @@ def build_optimizer(task: Task, model: torch.nn.Module) -> torch.optim.Optimizer
     kernel = {"fused": True} if devices <= {"cpu", "cuda"} else {"foreach": True}
     common = {"lr": task.lr, "weight_decay": task.weight_decay, **kernel}
     if task.optimizer == "sgd":
-        return torch.optim.SGD(parameters, momentum=task.momentum, nesterov=task.nesterov, **common)
+        sgd = torch.optim.SGD(parameters, momentum=task.momentum, nesterov=task.nesterov, **common)
+        begin_momentum(sgd)
+        return sgd
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[task.optimizer]
     return kind(parameters, **common)
+
+
+def begin_momentum(optimizer: torch.optim.Optimizer) -> None:
+    """Let momentum begin at zero, which gives the same first step.
+
+    torch's fused kernel takes it for begun once any weight of the group has taken part in a step:
+    it fails on one that comes later, and reads memory of nobody after a first step that a gradient
+    scaler has skipped.
+    """
+    for group in optimizer.param_groups:
+        if group.get("momentum"):
+            for parameter in group["params"]:
+                state = optimizer.state[parameter]
+                if "momentum_buffer" not in state:
+                    state["momentum_buffer"] = torch.zeros_like(parameter)
 
 
 def schedule(task: Task, progress: float) -> float:

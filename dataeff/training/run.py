@@ -23,9 +23,9 @@ from dataeff.training.child import is_precision, train_child
 from dataeff.training.defaults import DefaultLoop
 from dataeff.training.ledger import Ledger
 from dataeff.training.machine import Guard
-from dataeff.training.meter import Meter
+from dataeff.training.meter import Meter, flops_by_module
 from dataeff.training.network import Network, cross_entropy, eval_mode, ghost, head_inputs
-from dataeff.training.optimizing import build_optimizer, schedule
+from dataeff.training.optimizing import begin_momentum, build_optimizer, schedule
 from dataeff.training.plan import Plan, Rows
 from dataeff.training.rng import Streams, derive, forked
 from dataeff.training.task import Task
@@ -80,6 +80,7 @@ class Run:
         self.train_loss = self.kept = self.mixed = math.nan
         self.history: list[dict[str, float]] = []
         self.stream: Iterator[Tensor] = iter(())
+        self.augment = True
 
         self.strategies = list(strategies)
         self.manager = activate(self.strategies, DefaultLoop())
@@ -233,6 +234,17 @@ class Run:
         """
         return artefact(self, strategy, settings, make, reuse)
 
+    def work(self, names: Sequence[str]) -> list[float]:
+        """Return the share of the network's work, for a full image, that lies in each module."""
+        with self.meter.paused():
+            flops = flops_by_module(self.model, self.shape)
+        return [flops[name] / flops[""] for name in names]
+
+    def add_parameters(self, parameters: Sequence[nn.Parameter], **options: Any) -> None:
+        """Have the optimizer train these as well, with options of its own for them."""
+        self.optimizer.add_param_group({"params": list(parameters), **options})
+        begin_momentum(self.optimizer)
+
     def model_changed(self) -> None:
         """Count FLOPs anew from here: call it just before the network's structure changes."""
         with self.meter.paused():
@@ -245,7 +257,8 @@ class Run:
         """Begin to read a plan: start the stream of its images and return its batches."""
         rows = plan.on(self.device)
         self.batch, self.batches = 0, len(rows)
-        self.stream = self._images([r.samples for r in rows], (self.seed, self.epoch))
+        view = (self.seed, self.epoch) if self.augment else None
+        self.stream = self._images([r.samples for r in rows], view)
         return rows
 
     def drains(self) -> Iterator[tuple[Callable, Callable]]:

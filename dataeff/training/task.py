@@ -30,6 +30,7 @@ class Task(BaseModel):
     gamma: float = Field(0.1, gt=0, le=1, description="factor of each decay of 'step'")
 
     clip: float | None = Field(None, gt=0, description="largest norm of the gradient")
+    clip_by: Literal["norm", "value"] = Field("norm", description="or largest entry of it")
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     channels_last: bool = True
     compile: bool | str = Field(False, description="torch.compile; a text names its backend")

@@ -1,0 +1,183 @@
+"""Growing: gates and budget against their formulas, and parts that are cut out for real."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from dataeff_plugins.growing import Gated, Gates, Growing, seeds, structures
+from probes import Stateless, fresh_run
+from residuals import DEEPER, FOREIGN, logits_of, train_resnet
+from torch import nn
+
+from dataeff import hookimpl
+from dataeff.training.loop import train_epoch
+
+MODEL = "resnet20[width=8]"
+
+
+def set_up(installed, model=MODEL, **parameters):
+    size = {"dataset": "synthetic[samples=60,size=16,channels=3]", "batch_size": 16}
+    run = fresh_run(installed, model=model, **size)
+    strategy = Growing(**parameters)
+    strategy.setup(run)
+    return run, strategy
+
+
+def test_gates_are_sigmoids_that_grow_hot_with_the_epochs_they_took_part_in():
+    gates = Gates(torch.tensor([0.5, -0.5, 1.0]), hottest=200.0, span=10)
+    gates.epochs += torch.tensor([0.0, 5.0, 10.0])
+    heat = torch.tensor([1.0, 200.0**0.5, 200.0])
+    assert torch.allclose(gates(), torch.sigmoid(heat * torch.tensor([0.5, -0.5, 1.0])))
+    gates.final.fill_(True)
+    assert gates().tolist() == [1.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_gated_norm_is_the_norm_times_the_gates(training):
+    norm = nn.BatchNorm2d(4)
+    for tensor in (norm.weight, norm.bias, norm.running_mean):
+        nn.init.normal_(tensor)
+    plain = copy.deepcopy(norm).train(training)
+    gates = Gates(torch.randn(3), 200.0, 10)
+    place = torch.tensor([0, 0, 2, 1])
+    gated = Gated(norm, gates, place).train(training)
+    x = torch.randn(5, 4, 3, 3)
+    expected = plain(x) * gates()[place][None, :, None, None]
+    assert torch.allclose(gated(x), expected, atol=1e-5)
+    assert torch.allclose(gated.running_mean, plain.running_mean)
+    assert gated.weight is norm.weight, "the optimizer knows it"
+
+
+def test_structures_are_groups_of_channels_and_branches_but_the_first_of_a_stage(installed):
+    _, strategy = set_up(installed)
+    places, branches = structures(strategy._layout, 8)
+    assert len(places) == 9
+    assert list(branches) == [f"stages.{s}.{b}" for s in range(3) for b in (1, 2)]
+    assert places["stages.0.0.conv1"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert places["stages.2.0.conv1"].bincount().tolist()[-4:] == [8, 8, 8, 8]
+    numbers = torch.cat([*places.values(), torch.tensor(list(branches.values()))]).unique()
+    assert numbers.tolist() == list(range(len(numbers)))
+    mask = seeds(places, branches, 0.25)
+    assert [int(mask[place].sum()) for place in places.values()] == [2] * 3 + [4] * 3 + [8] * 3
+    assert not mask[list(branches.values())].any()
+
+
+def test_the_first_epoch_trains_the_seed(installed):
+    run, strategy = set_up(installed)
+    strategy.on_epoch_start(run, 0)
+    assert strategy.skipped == list(strategy._branches)
+    convs = {name: m for name, m in run.model.named_modules() if isinstance(m, nn.Conv2d)}
+    assert convs["stages.0.0.conv1"].weight.shape == (2, 8, 3, 3)
+    assert convs["stages.2.0.conv2"].weight.shape == (32, 8, 3, 3)
+    assert 0 < strategy.work < 0.25
+
+
+@pytest.mark.parametrize("model", [MODEL, *FOREIGN])
+def test_what_is_cut_computes_what_the_masked_whole_would(installed, model):
+    run, strategy = set_up(installed, model)
+    full = copy.deepcopy(run.model)
+    strategy.on_epoch_start(run, 0)
+    names = dict(full.named_modules())
+    gates = next(module for module in names.values() if isinstance(module, Gates))
+    gates.load_state_dict(strategy._gates.state_dict())
+    gates.span = strategy._gates.span
+    for name, kept in strategy.kept.items():
+        block, _, conv = name.rpartition(".")
+        norm = names.get(f"{block}.bn{conv[-1]}")
+        if isinstance(norm, Gated) and len(kept) < norm.num_features:
+            out = torch.ones(norm.num_features, dtype=torch.bool)
+            out[kept] = False
+            norm.weight.data[out] = norm.bias.data[out] = 0
+    for name in strategy.skipped:
+        last = names[name]
+        norm = getattr(last, "bn3", last.bn2)
+        norm.weight.data.zero_(), norm.bias.data.zero_()
+    images = torch.randn(4, *run.shape)
+    assert torch.allclose(logits_of(run.model, images), logits_of(full, images), atol=1e-5)
+
+
+def test_what_waits_keeps_its_weights_and_comes_back_without_momentum(installed):
+    run, strategy = set_up(installed)
+    start = {name: p.detach().clone() for name, p in run.model.named_parameters()}
+    strategy.on_epoch_start(run, 0)
+    train_epoch(run)
+    every = torch.ones(len(strategy._seeds), dtype=torch.bool)
+    strategy._take(run, every)
+    name = "stages.1.0.conv1"
+    layer = dict(run.model.named_modules())[name]
+    assert layer.weight.shape == (16, 8, 3, 3)
+    assert not strategy.skipped
+    assert torch.equal(layer.weight[4:], start[f"{name}.weight"][4:])
+    assert not torch.equal(layer.weight[:4], start[f"{name}.weight"][:4])
+    momentum = run.optimizer.state[layer.weight]["momentum_buffer"]
+    assert momentum[:4].any()
+    assert not momentum[4:].any()
+    assert strategy.work == pytest.approx(1)
+    train_epoch(run)
+    assert not torch.equal(layer.weight[4:], start[f"{name}.weight"][4:])
+
+
+@pytest.mark.parametrize(("target", "sign"), [(1.0, 1), (0.01, -1)])
+def test_the_budget_pushes_gates_towards_the_target(installed, target, sign):
+    run, strategy = set_up(installed, target=target)
+    strategy.on_epoch_start(run, 0)
+    wrapper = strategy.reduce_loss()
+    next(wrapper)
+    with pytest.raises(StopIteration) as end:
+        wrapper.send((torch.tensor(6.0), 3))
+    numerator, denominator = end.value.value
+    gates = torch.sigmoid(
+        strategy._gates.scores.detach()
+        * strategy._gates.hottest ** (strategy._gates.epochs / strategy._gates.span)
+    )
+    expected = 6 + 3 * 0.1 * (strategy.work - target) * gates.sum()
+    assert float(numerator) == pytest.approx(float(expected))
+    assert denominator == 3
+    numerator.backward()
+    assert (torch.sign(-strategy._gates.scores.grad) == sign).all()
+
+
+class Shapes(Stateless):
+    """Write down the share of the branches' work in each epoch, and who takes part."""
+
+    def __init__(self):
+        self.work, self.parts = [], []
+
+    @hookimpl
+    def end_epoch(self, run):
+        strategy = next(s.plugin for s in run.strategies if s.entry.name == "growing")
+        self.work.append(strategy.work)
+        self.parts.append({name: kept.tolist() for name, kept in strategy.kept.items()})
+
+
+def test_a_network_grows_and_ends_with_those_above_zero(installed):
+    shapes = Shapes()
+    task = DEEPER.model_copy(update={"epochs": 8})
+    result = train_resnet(shapes, "growing", installed=installed, task=task)
+    strategy = next(s.plugin for s in result.run.strategies if s.entry.name == "growing")
+    plain = train_resnet(installed=installed, task=task)
+    assert result.record["flops"] < plain.record["flops"]
+    assert len({str(part) for part in shapes.parts}) > 2, "each epoch draws its own"
+    assert max(shapes.work) > shapes.work[0]
+    scores = strategy._gates.scores
+    for name, place in strategy._places.items():
+        wanted = (scores[place] > 0).nonzero()[:, 0]
+        best = (place == place[scores[place].argmax()]).nonzero()[:, 0]
+        assert strategy.kept[name].tolist() == (wanted if len(wanted) else best).tolist()
+    assert [n for n, i in strategy._branches.items() if scores[i] <= 0] == strategy.skipped
+    gates = strategy._gates()
+    assert set(gates.tolist()) <= {0.0, 1.0}
+    assert result.record["columns"]["branch_work"] == pytest.approx(strategy.work)
+
+
+def test_scores_learn_from_the_loss_without_decay(installed):
+    run, strategy = set_up(installed)
+    assert run.optimizer.param_groups[-1]["weight_decay"] == 0
+    strategy.on_epoch_start(run, 0)
+    x, y = torch.randn(8, *run.shape), torch.zeros(8, dtype=torch.long)
+    F.cross_entropy(run.model(x), y).backward()
+    took_part = strategy._gates.epochs > 0
+    gradient = strategy._gates.scores.grad
+    assert gradient[took_part].abs().min() > 0
+    assert not gradient[~took_part].any()
