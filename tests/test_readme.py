@@ -82,3 +82,18 @@ def test_the_figures_of_the_poster_were_measured():
 def test_links_lead_somewhere():
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         assert target.startswith("http") or (ROOT / target).exists(), target
+
+
+def test_the_figures_of_the_review_were_measured():
+    folder = ROOT / "results" / "published" / "review-mini"
+    for row in pd.read_csv(folder / "leaderboard.csv").to_dict("records"):
+        cells = [
+            "{task}",
+            "`{strategy}`",
+            "{accuracy:.2f}",
+            "{macro_f1:.2f}",
+            "{test_loss:.2f}",
+            "{difference:+.2f} ({difference_low:+.2f}..{difference_high:+.2f})",
+            "{speedup:.2f}x",
+        ]
+        assert f"| {' | '.join(cells)} |".format(**row) in README

@@ -222,6 +222,8 @@ def test_amp_says_whether_the_processor_helps(installed):
     columns = train_tiny("amp", installed=installed).record["columns"]
     assert columns["amp_dtype"] == "bfloat16"
     assert columns["amp_accelerated"] is is_accelerated("cpu", torch.bfloat16)
+    assert columns["amp_probed_speedup"] > 0
+    assert bool(columns["amp_note"]) is not columns["amp_accelerated"]
 
 
 class Look:
