@@ -144,7 +144,9 @@ class _Kit:
         self, *strategies: str | type, installed: Installed | None = None, model: str = TASK.model
     ) -> None:
         self.installed = installed or load_plugins()
-        self.task = TASK.model_copy(update={"model": model})
+        # There are many pairs, and each of the two is checked for longer when it is alone.
+        epochs = TASK.epochs if len(strategies) == 1 else TASK.epochs - 1
+        self.task = TASK.model_copy(update={"model": model, "epochs": epochs})
         self.names = [self._name(strategy) for strategy in strategies]
         self.text = "+".join(self.names)
         self.strategies = compose(self.text, self.installed)

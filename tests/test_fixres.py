@@ -4,8 +4,9 @@ import copy
 
 import pytest
 import torch
-from probes import Stateless
-from residuals import RESNET, train_resnet
+from dataeff_plugins.fixres import freeze
+from probes import Stateless, fresh_run
+from residuals import FOREIGN, RESNET, train_resnet
 
 from dataeff import hookimpl
 from dataeff.training.meter import flops_per_row
@@ -94,3 +95,21 @@ def test_at_least_one_epoch_is_tuned_and_never_the_first(installed, epochs, shar
     task = TASK.model_copy(update={"epochs": epochs})
     train_resnet(f"fixres[finetune={share}]", watch, installed=installed, task=task)
     assert [(16, 16) in sizes for sizes in watch.sizes].count(True) == tuned
+
+
+LAST = {
+    "resnet10t": ("layer4.0.bn2", "fc"),
+    "torchvision:resnet18": ("net.layer4.1.bn2", "net.fc"),
+    "resnet26": ("layer4.1.bn3", "fc"),
+}
+
+
+@pytest.mark.parametrize("model", FOREIGN)
+def test_the_end_of_other_networks_is_found(installed, model):
+    run = fresh_run(installed, model=model)
+    freeze(run)
+    norm, head = LAST[model]
+    trained = {name for name, p in run.model.named_parameters() if p.requires_grad}
+    assert trained == {f"{name}.{kind}" for name in (norm, head) for kind in ("weight", "bias")}
+    moving = {name for name, module in run.model.named_modules() if module.training}
+    assert moving == {norm, head}

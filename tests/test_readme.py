@@ -97,3 +97,16 @@ def test_the_figures_of_the_review_were_measured():
             "{speedup:.2f}x",
         ]
         assert f"| {' | '.join(cells)} |".format(**row) in README
+
+
+def test_the_figures_of_the_comparison_were_measured():
+    table = pd.read_csv(ROOT / "results" / "published" / "comparison-mini" / "leaderboard.csv")
+    for row in table.to_dict("records"):
+        cells = [
+            "`{strategy}`",
+            "{accuracy:.2f}",
+            "{difference:+.2f} ({difference_low:+.2f}..{difference_high:+.2f})",
+            "{speedup:.2f}x",
+            "{ideal_speedup:.2f}x",
+        ]
+        assert f"| {' | '.join(cells)} |".format(**row) in README
