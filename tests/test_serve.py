@@ -3,6 +3,7 @@
 import _thread
 import http.client
 import json
+import signal
 import threading
 
 import pytest
@@ -176,6 +177,15 @@ def test_a_port_in_use_is_said_plainly(client):
         make_server(client.folder, client.make, 99999)
 
 
+@pytest.fixture
+def _interruptible():
+    """Hear an interrupt also where the tests were started in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 def test_serving_tells_its_address_and_ends_when_interrupted(tmp_path):
     seen = []
 
