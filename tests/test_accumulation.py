@@ -82,7 +82,7 @@ def test_a_last_group_that_is_not_full_takes_its_step_too(installed):
 
 
 def test_groups_do_not_reach_into_the_next_epoch(installed):
-    _, result = gradients("grad_accumulation[steps=4]", installed=installed, epochs=3)
+    _, result = gradients("grad_accumulation[steps=3]", installed=installed, epochs=3)
     assert result.record["steps"] == 3 * 2
 
 
@@ -230,6 +230,7 @@ def test_a_row_without_effect_has_no_verdict_and_no_place(tmp_path):
     assert table.loc[["base", "fast", "idle"], "rank"].isna().tolist() == [False, False, True]
     assert list(table.index[:3]) == ["base", "fast", "idle"]
     assert not table.loc["idle", "pareto"]
+    assert table["equivalence_p"].isna()[["fast", "idle"]].tolist() == [False, True]
     alone = Folder(tmp_path / "alone")
     alone.fill("base", [70, 71, 72], [10, 10.1, 9.9])
     alone.fill("fast", [70, 71, 72.5], [5, 5.1, 4.9])

@@ -99,10 +99,12 @@ def test_what_is_cut_computes_what_the_masked_whole_would(installed, model):
 
 def test_what_waits_keeps_its_weights_and_comes_back_without_momentum(installed):
     run, strategy = set_up(installed)
+    every = torch.ones(len(strategy._seeds), dtype=torch.bool)
+    strategy._take(run, every)
+    train_epoch(run)
     start = {name: p.detach().clone() for name, p in run.model.named_parameters()}
     strategy.on_epoch_start(run, 0)
     train_epoch(run)
-    every = torch.ones(len(strategy._seeds), dtype=torch.bool)
     strategy._take(run, every)
     name = "stages.1.0.conv1"
     layer = dict(run.model.named_modules())[name]

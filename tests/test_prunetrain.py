@@ -164,6 +164,7 @@ def test_a_channel_stays_while_any_layer_writes_or_reads_it(installed):
         modules[inner.makers[0]].weight[5] = 0
         modules[inner.readers[0]].weight[:, 6] = 0
         modules[inner.makers[0]].weight[7] = -modules[inner.makers[0]].weight[7].abs()
+        modules[inner.readers[0]].weight[:, 7] = -modules[inner.readers[0]].weight[:, 7].abs()
     kept = live_channels(layout, run.model, 1e-4)[inner.name]
     assert kept.tolist() == list(range(8)), "dead on one side, or negative, is not dead"
 
