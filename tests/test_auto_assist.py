@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from dataeff_plugins.auto_assist import hardness, learn
+from dataeff_plugins.auto_assist import hardness, learn, repeated
 from probes import Stateless
 from selections import stream_of
 
-from dataeff import DataeffError, hookimpl
+from dataeff import DataeffError, Plan, hookimpl
 from dataeff.testing import TASK, check_strategy, train_tiny, weights
 
 
@@ -177,11 +177,50 @@ def test_batches_are_full_but_the_last(installed):
         assert last <= 19
 
 
+def test_an_epoch_of_batches_goes_round_until_as_many_rows_have_passed(installed):
+    """Rounds continue in order, as many as the share that passed in the epoch before asks for."""
+    events = []
+    text = "auto_assist[epoch=batches,gamma=0.2]"
+    task = TASK.model_copy(update={"epochs": 8})
+    train_tiny(Start(events), text, End(events), installed=installed, task=task)
+    offered, passed = [[] for _ in range(8)], [0] * 8
+    for kind, *what in events:
+        if kind == "offered":
+            epoch = what[0]
+            offered[epoch] += [row[0][0] for row in what[1]]
+        elif kind == "left":
+            # What was held until now is left now; nothing is held across epochs.
+            passed[epoch] += len(what[0])
+    n = len(offered[0])
+    assert passed[0] == n == 81
+    rate = (1 + 0.2) / 2
+    for epoch in range(1, 8):
+        assert len(offered[epoch]) == pytest.approx(n / rate, abs=1)
+        assert offered[epoch] == (offered[epoch][:n] * 5)[: len(offered[epoch])]
+        rate = passed[epoch] / len(offered[epoch])
+    assert sum(passed[2:]) == pytest.approx(6 * n, rel=0.1), "as many as without the assistant"
+
+
+@pytest.mark.parametrize(
+    ("times", "rows", "sizes"),
+    [
+        (1.0, [0, 1, 2, 3, 4], [3, 2]),
+        (1.4, [0, 1, 2, 3, 4, 0, 1], [3, 2, 2]),
+        (2.0, [0, 1, 2, 3, 4] * 2, [3, 2, 3, 2]),
+        (2.8, [0, 1, 2, 3, 4] * 2 + [0, 1, 2, 3], [3, 2, 3, 2, 4]),
+    ],
+)
+def test_a_plan_gone_through_again(times, rows, sizes):
+    plan = repeated(Plan(torch.arange(5), [3, 2]), times)
+    assert (plan.rows[:, 0].tolist(), plan.sizes) == (rows, sizes)
+
+
 def test_what_makes_no_sense_is_refused(installed):
-    for parameters in ("gamma=1.1", "lr=0", "momentum=1", "bootstrap=-1", "target=loss"):
+    for parameters in ("gamma=1.1", "lr=0", "momentum=1", "bootstrap=-1", "target=loss", "epoch=1"):
         with pytest.raises(DataeffError):
             train_tiny(f"auto_assist[{parameters}]", installed=installed)
 
 
 def test_conforms():
     assert len(check_strategy("auto_assist[target=pred,gamma=0.1,bootstrap=0]")) == 8
+    assert len(check_strategy("auto_assist[epoch=batches]")) == 8
