@@ -32,6 +32,7 @@ class AutoAssist(Holding):
     whole batches, trained without weights. An epoch is one pass over the data; with `epoch=batches`
     it goes round until about as many batches are full as without the assistant, as the authors'
     does (by the share that passed in the epoch before): that saves epochs, if anything, not time.
+    Later rounds of an epoch show images as its first one did, where the authors' augment anew.
     """
 
     gamma: Annotated[float, Field(ge=0, le=1)] = 0.3

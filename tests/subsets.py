@@ -50,8 +50,14 @@ class Books(Stateless):
     @hookimpl(tryfirst=True)
     def on_epoch_start(self, run):
         looks = {split: Look(run, split) for split in ("train", "validation")}
-        lr = run.optimizer.param_groups[0]["lr"]
-        self.epochs.append(SimpleNamespace(seen=set(), labels=run.labels, lr=lr, **looks))
+        self.epochs.append(SimpleNamespace(seen=set(), labels=run.labels, lr=None, **looks))
+
+    @hookimpl(wrapper=True)
+    def optimizer_step(self, run):
+        """The rate of an epoch's first step is that with which it began."""
+        if self.epochs[-1].lr is None:
+            self.epochs[-1].lr = run.optimizer.param_groups[0]["lr"]
+        return (yield)
 
     @hookimpl
     def observe_batch(self, batch):

@@ -185,5 +185,10 @@ def test_annealing_from_the_start_is_the_baseline_to_the_bit():
     assert torch.equal(weights(never), weights(train_tiny("baseline")))
 
 
+def test_the_epoch_at_the_border_anneals():
+    epochs, _ = trained("infobatch[anneal=0.5]", task=TASK)
+    assert [len(epoch) == 81 for epoch in epochs] == [True, False, True, True]
+
+
 def test_conforms():
     check_strategy("infobatch[prune=0.8,anneal=0.5]")

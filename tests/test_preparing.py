@@ -63,6 +63,11 @@ def test_both_are_printed(folder):
         assert "base: 1.00x with" not in text
 
 
+def test_scores_that_nobody_else_has_used_are_not_shared(folder):
+    folder.add("single", 0, 90.0, seconds=(6.0, 4.0), artefacts=[used("n", 6.0)])
+    assert "single: 1.00x with its preparation, 2.50x without it." in plain_text(folder.board())
+
+
 def test_a_short_preparation_is_not_worth_a_sentence(folder):
     folder.add("quick", 0, 90.0, seconds=(0.01, 4.0))
     assert "quick: 2.49x with" not in plain_text(folder.board())

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dataeff.report.sentences import counted
-
 # Below this share of a run, its preparation is not worth a sentence.
 _NOTABLE = 0.02
 
@@ -50,9 +48,9 @@ def preparations(table: pd.DataFrame) -> list[str]:
     notable = prepare > _NOTABLE * (prepare + table["train_seconds"])
     for row in table[notable & (table["claim"] != "")].to_dict("records"):
         parts = [f"{row['speedup']:.2f}x with its preparation"]
-        if not np.isnan(row["amortised_speedup"]):
-            runs = counted(round(row["artefact_uses"]), "run", "runs")
+        if row["artefact_uses"] > 1:
             parts[0] += " in full"
+            runs = f"{row['artefact_uses']:.0f} runs"
             parts.append(f"{row['amortised_speedup']:.2f}x where {runs} share its scores")
         parts.append(f"{row['train_speedup']:.2f}x without it")
         said.append(f"{row['strategy']}: {', '.join(parts)}.")
