@@ -86,6 +86,8 @@ class AMP:
 
 def is_accelerated(device, dtype):
     """Say whether this device has instructions for the type: on a CPU, AVX512-BF16 or AMX."""
+    if device == "cuda" and dtype is torch.bfloat16:
+        return torch.cuda.is_bf16_supported(including_emulation=False)
     if device != "cpu":
         return True
     if dtype is torch.float16:
@@ -98,6 +100,7 @@ def probed_speedup(device, dtype):
     seconds = []
     for kind in (torch.float32, dtype):
         x = torch.ones(16, 16, 32, 32, device=device, dtype=kind)
-        convolve = Timer("conv2d(x, w)", globals={"conv2d": F.conv2d, "x": x, "w": x[:, :, :3, :3]})
-        seconds.append(convolve.blocked_autorange(min_run_time=0.02).median)
+        names = {"conv2d": F.conv2d, "x": x, "w": x[:, :, :3, :3]}
+        convolve = Timer("conv2d(x, w)", globals=names, num_threads=torch.get_num_threads())
+        seconds.append(convolve.blocked_autorange(min_run_time=0.1).median)
     return seconds[0] / seconds[1]

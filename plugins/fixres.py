@@ -3,7 +3,9 @@
 Touvron et al. 2019, https://arxiv.org/abs/1906.06423
 """
 
+import math
 from dataclasses import dataclass
+from itertools import dropwhile
 from typing import Annotated
 
 import torch
@@ -12,7 +14,7 @@ from dataeff_plugins.resizing import readable_size, resized
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import nn
 
-from dataeff import Share, hookimpl
+from dataeff import DataeffError, Share, hookimpl
 
 
 @hookimpl
@@ -27,7 +29,7 @@ class FixRes:
     These see the images as tests do, without augmentation, and train the classifier and the last
     BatchNorm alone (affine weights and statistics; the authors' code leaves the former as they
     are), at a constant learning rate of `lr` for a batch of 512. All other layers are as in tests.
-    At the least one epoch is for that, on the clock like all others.
+    At the least one epoch is for that, on the clock like all others, but never the first.
     """
 
     scale: Share = 0.57
@@ -42,12 +44,18 @@ class FixRes:
         residual_blocks(run, "fixres")
         self._small = readable_size(run, self.scale, self.multiple)
         self._tuning = False
+        check_epochs(run)
+
+    @hookimpl
+    def prepare(self, run):
+        # Others may have shortened the run since.
+        check_epochs(run)
 
     # Before others look at the network.
     @hookimpl(tryfirst=True)
     def on_epoch_start(self, run, epoch):
         last = max(1, round(self.finetune * run.epochs))
-        self._tuning = epoch > 0 and epoch >= run.epochs - last - 1e-6
+        self._tuning = epoch >= max(1, math.floor(run.epochs - last + 1e-6))
         if self._tuning:
             run.augment = False
             freeze(run)
@@ -70,10 +78,28 @@ class FixRes:
         return 1 / 3 if self._tuning and torch.is_grad_enabled() else 1.0
 
 
+def check_epochs(run):
+    """Refuse a run without an epoch to fine-tune in."""
+    if run.epochs <= 1:
+        raise DataeffError(
+            f"fixres fine-tunes after the first epoch, and this run has {run.epochs:g} in all: set "
+            "epochs = 2 or more."
+        )
+
+
 def freeze(run):
     """Leave nothing to train but the classifier and the last BatchNorm."""
-    norm = residual_blocks(run, "fixres")[-1].norm
+    norm = last_norm(run)
     head = [module for module in run.model.modules() if isinstance(module, nn.Linear)][-1]
     run.model.requires_grad_(False).eval()
     for module in (norm, head):
         module.requires_grad_(True).train()
+
+
+def last_norm(run):
+    """Return the last BatchNorm before the classifier: the last block's, or one that follows it."""
+    block = residual_blocks(run, "fixres")[-1]
+    ending = dropwhile(lambda named: named[1] is not block.module, run.model.named_modules())
+    own = tuple(block.module.modules())
+    after = [m for _, m in ending if isinstance(m, nn.BatchNorm2d) and m not in own]
+    return after[-1] if after else block.norm

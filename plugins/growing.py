@@ -3,12 +3,13 @@
 Yuan, Savarese and Maire 2020, https://arxiv.org/abs/2007.15353
 """
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
 import torch
 import torch.nn.functional as F
-from dataeff_plugins.residual import branch_works, make_skippable
+from dataeff_plugins.residual import make_skippable, refuse_compiling
 from dataeff_plugins.surgery import channel_layout, cut, put, recut
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import nn
@@ -28,49 +29,43 @@ class Growing:
     A structure is a group of up to `group` channels within a branch, or a whole branch (but the
     first of each stage). It has a score s, counts by its gate sigmoid(beta s), and takes part in an
     epoch with that chance; `seed` of the groups and none of the other branches make the first one.
-    What does not take part is cut out for real and waits with its weights. While the branches' work
-    is above or below `target`, a share of the full network's, gates are pushed down or up by
-    `penalty` times the distance. beta grows from 1 to `hottest`, for each structure in the epochs
-    that it takes part in. In the end those with s > 0 stay, with gates of 1.
+    What does not take part is cut out for real and waits with its weights. While those with s > 0
+    would do more or less work than `target`, a share of that of all branches, gates are pushed down
+    or up by `penalty` times the distance. beta grows from 1 to `hottest`, for each structure in the
+    epochs that it takes part in. The last `settle` of the epochs, one at the least, are for those
+    with s > 0, with gates of 1: they are what stays, and have to get used to it.
 
     Masks, sampling, budget and temperatures are the paper's idea. These formulas are our reading,
     for lack of its text and code: gates act on the norm after a convolution, where they are not
     normalised away; the stream between blocks keeps its width; parts are drawn per epoch, not per
-    batch; scores begin at 1 and -1; one penalty holds for channels and branches; momentum of what
-    comes back begins at zero.
+    batch; scores begin at 1 and -1; one penalty holds for channels and branches; what stays is
+    settled before the end; what comes back has no momentum, and of Adam's squares the others' mean.
     """
 
     target: Share = 0.5
     seed: Annotated[float, Field(gt=0, le=1)] = 0.25
     group: PositiveInt = 8
-    penalty: PositiveFloat = 0.1
+    penalty: PositiveFloat = 1.0
     hottest: PositiveFloat = 200.0
+    settle: Annotated[float, Field(ge=0, lt=1)] = 0.2
     claims = ("blocks",)
     saves = "flops"
 
     @hookimpl
     def setup(self, run):
+        refuse_compiling(run, "growing")
         self._layout = layout = channel_layout(run, "growing")
         self._places, self._branches = structures(layout, self.group)
         self._seeds = seeds(self._places, self._branches, self.seed)
-        self._works = self._work_of_groups(run)
         scores = torch.where(self._seeds, 1.0, -1.0)
         self._gates = Gates(scores, self.hottest).to(run.device)
+        self._work_of = Work(run, layout, self._places, self._branches, len(scores)).to(run.device)
         for block in layout.blocks:
             make_skippable(block.module)
             self._install_gates(block, run.device)
         run.add_parameters([self._gates.scores], weight_decay=0.0)
         self.kept, self.skipped, self.work, self.store = layout.all(run.device), [], 1.0, {}
-
-    def _work_of_groups(self, run):
-        """Return the share of the branches' work that each structure stands for: groups only."""
-        works = torch.zeros(len(self._seeds))
-        blocks = self._layout.blocks
-        branches = branch_works(run, blocks)
-        for block, work in zip(blocks, branches, strict=True):
-            mine = torch.cat([self._places[space.name] for space in self._layout.inner(block)])
-            works[mine.unique()] = work / len(mine.unique())
-        return works / works.sum()
+        self.settled = False
 
     def _install_gates(self, block, device):
         spaces = [self._places[space.name] for space in self._layout.inner(block)]
@@ -91,22 +86,22 @@ class Growing:
     @hookimpl(tryfirst=True)
     def on_epoch_start(self, run, epoch):
         self._gates.span = run.epochs
-        chances = self._gates().detach().cpu()
-        luck = torch.rand(len(chances), generator=run.rng("growing"))
-        took_part = self._take(run, luck < chances if epoch else self._seeds)
-        self._gates.epochs += took_part.to(run.device)
+        if self.settled:
+            return
+        last = max(1, round(self.settle * run.epochs))
+        self.settled = epoch >= math.floor(run.epochs - last + 1e-6)
+        luck = torch.rand(len(self._seeds), generator=run.rng("growing")).to(run.device)
+        drawn = self._gates.above() if self.settled else luck < self._gates().detach()
+        took_part = self._take(run, drawn.cpu() if epoch else self._seeds).to(run.device)
+        self._gates.epochs += took_part
+        if self.settled:
+            self._gates.settle(took_part)
 
     @hookimpl(wrapper=True)
     def reduce_loss(self):
         numerator, denominator = yield
-        push = self.penalty * (self.work - self.target)
+        push = self.penalty * (self._work_of(self._gates.above()) - self.target)
         return numerator + denominator * push * self._gates().sum(), denominator
-
-    @hookimpl
-    def end_epoch(self, run):
-        if run.epoch + 1 == run.epoch_count:
-            self._take(run, self._gates.scores.detach().cpu() > 0)
-            self._gates.final.fill_(True)
 
     def _take(self, run, chosen):
         """Let these structures make the network; return which ones really do."""
@@ -122,7 +117,7 @@ class Growing:
                 kept[space.name] = chosen[place].nonzero()[:, 0].to(run.device)
                 if block.name not in self.skipped:
                     really[place] = chosen[place]
-        self.work = float(self._works[really].sum())
+        self.work = float(self._work_of(really.to(run.device)))
         self._recut(run, kept)
         self.kept = kept
         self._skip()
@@ -133,9 +128,13 @@ class Growing:
         old, new = self._layout.sides(self.kept), self._layout.sides(kept)
 
         def change(key, tensor, name):
-            full = self.store.setdefault(key, tensor.clone())
-            if "/" in key:
-                full.zero_()
+            weight, _, kind = key.partition("/")
+            if kind:
+                # Adam's count of steps goes on: with squares of zero, what comes back would leap.
+                full = torch.zeros_like(self.store[weight])
+                full += tensor.mean() if kind.endswith("_sq") else 0
+            else:
+                full = self.store.setdefault(key, tensor.clone())
             put(full, tensor, *old[name])
             return cut(full, *new[name])
 
@@ -183,12 +182,53 @@ class Gates(nn.Module):
         self.scores = nn.Parameter(scores)
         self.register_buffer("epochs", torch.zeros_like(scores))
         self.register_buffer("final", torch.tensor(False))
+        self.register_buffer("stay", torch.zeros_like(scores))
         self.hottest, self.span = hottest, span
 
+    def above(self):
+        """Return who has a score above zero, and would stay."""
+        return self.scores.detach() > 0
+
+    def settle(self, stay):
+        """Let these count in full and no others, whatever becomes of the scores."""
+        self.stay.copy_(stay)
+        self.final.fill_(True)
+
     def forward(self):
-        """Return sigmoid(beta s), or in the end whether s > 0."""
+        """Return sigmoid(beta s), or in the end who stays."""
         soft = torch.sigmoid(self.hottest ** (self.epochs / self.span) * self.scores)
-        return torch.where(self.final, (self.scores > 0).float(), soft)
+        return torch.where(self.final, self.stay, soft)
+
+
+class Work(nn.Module):
+    """What structures cost, as a share of the work in all branches.
+
+    The work of a convolution goes with the channels it writes times those it reads. The last line
+    of `shares` is for what is always whole: the stream, and branches without a gate.
+    """
+
+    def __init__(self, run, layout, places, branches, count):
+        super().__init__()
+        inner = {name: line for line, name in enumerate(places)}
+        shares = [place.bincount(minlength=count + 1) / len(place) for place in places.values()]
+        self.register_buffer("shares", torch.stack([*shares, torch.eye(count + 1)[count]]))
+        names = [name for block in layout.blocks for name in block.names("conv")]
+        works = torch.tensor(run.work(names))
+        self.register_buffer("works", works / works.sum())
+        writes = [inner.get(name, len(inner)) for name in names]
+        lines = {"writes": writes, "reads": [len(inner), *writes[:-1]]}
+        gates = [branches.get(block.name, count) for block in layout.blocks]
+        lines["gates"] = [
+            gate for gate, b in zip(gates, layout.blocks, strict=True) for _ in b.layers
+        ]
+        for name, line in lines.items():
+            self.register_buffer(name, torch.tensor(line))
+
+    def forward(self, taken):
+        """Return the share of those taken."""
+        taken = F.pad(taken.float(), (0, 1), value=1.0)
+        shares = self.shares @ taken
+        return (self.works * shares[self.writes] * shares[self.reads] * taken[self.gates]).sum()
 
 
 class Gated(nn.BatchNorm2d):

@@ -26,7 +26,8 @@ class PruneTrain:
     Its strength is set by the first batch, so that `ratio` of the loss is the lasso's, and stays. A
     channel of a layer is dead if all its weights are below `threshold`; it is cut where it is dead
     in every layer that writes or reads it, and all layers of a residual sum share theirs. A branch
-    with a convolution that is dead altogether is taken out; the constant that it was stays.
+    with a convolution that is dead altogether is taken out; the constant that it was stays (but for
+    the borders of the map, where a 3x3 convolution came after the dead one).
     Weights, statistics and momentum are cut alike, and the lasso is on the clock. The paper's
     batches, which grow as memory gets free, are left out.
     """
@@ -52,7 +53,9 @@ class PruneTrain:
     @hookimpl
     def on_resume(self, run):
         for name in self.gone:
-            take_out(run, self._blocks[name])
+            # Its value comes with the weights.
+            block = self._blocks[name]
+            take_out(run, block, torch.zeros_like(block.norm.running_mean))
         narrow(run, self._layout, self.kept)
         self._find_weights(run)
 
@@ -70,9 +73,10 @@ class PruneTrain:
     def on_epoch_start(self, run, epoch):
         if epoch == 0 or epoch % self.every:
             return
-        for name, block in self._blocks.items():
-            if name not in self.gone and is_dead(block, self.threshold):
-                take_out(run, block)
+        for name in [name for name in self._blocks if name not in self.gone]:
+            constant = constant_of(self._blocks[name], self.threshold)
+            if constant is not None:
+                take_out(run, self._blocks[name], constant)
                 self.gone.append(name)
         live = live_channels(self._layout, run.model, self.threshold)
         if any(len(live[space.name]) < space.size for space in self._layout.spaces):
@@ -107,20 +111,36 @@ def group_lasso(weights):
     return (torch.cat(written + read) + 1e-8).sqrt().sum()
 
 
-def is_dead(block, threshold):
-    """Say whether a convolution of the branch has no weight that counts."""
-    convs = [getattr(block.module, f"conv{number + 1}") for number in range(block.depth)]
-    return any(bool(conv.weight.abs().max() < threshold) for conv in convs)
+def is_dead(conv, threshold):
+    """Say whether a convolution has no weight that counts."""
+    return bool(conv.weight.abs().max() < threshold)
 
 
-def take_out(run, block):
+@torch.no_grad()
+def constant_of(block, threshold):
+    """Return what the branch of a block is in tests, if one of its convolutions is dead; or None.
+
+    That is a number per channel, which the last dead one makes zero and the layers after it change:
+    exactly so where these are 1x1, and but for the borders where they are 3x3.
+    """
+    value = None
+    for conv, norm in block.layers:
+        if is_dead(conv, threshold):
+            value = torch.zeros_like(norm.running_mean)
+        elif value is not None:
+            value = conv.weight.sum((2, 3)) @ value.relu()
+        if value is not None:
+            scale = norm.weight * (norm.running_var + norm.eps).rsqrt()
+            value = norm.bias + (value - norm.running_mean) * scale
+    return value
+
+
+def take_out(run, block, constant):
     """Leave the branch of a block out for good, and its weights out of the optimizer."""
     run.model_changed()
-    norm = block.norm
-    scale = norm.weight * (norm.running_var + norm.eps).rsqrt()
-    block.module.constant = (norm.bias - norm.running_mean * scale).detach()
+    block.module.constant = constant
     block.module.skip = True
-    branch = [f"{kind}{number + 1}" for kind in ("conv", "bn") for number in range(block.depth)]
+    branch = [name.rpartition(".")[2] for kind in ("conv", "bn") for name in block.names(kind)]
     lost = {p for name in branch for p in getattr(block.module, name).parameters()}
     for group in run.optimizer.param_groups:
         group["params"] = [p for p in group["params"] if p not in lost]

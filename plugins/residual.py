@@ -24,6 +24,12 @@ class Block:
         return [f"{self.name}.{kind}{number}" for number in range(1, self.depth + 1)]
 
     @property
+    def layers(self):
+        """Return the branch's convolutions, each with its norm, in order."""
+        numbers = range(1, self.depth + 1)
+        return [(getattr(self.module, f"conv{n}"), getattr(self.module, f"bn{n}")) for n in numbers]
+
+    @property
     def norm(self):
         """Return the branch's last norm."""
         return getattr(self.module, f"bn{self.depth}")
@@ -48,12 +54,25 @@ def residual_blocks(run, strategy):
 def _is_block(module):
     pairs = [("conv1", "bn1"), ("conv2", "bn2")] + [("conv3", "bn3")] * hasattr(module, "conv3")
     acts = [getattr(module, name, None) for name in ("relu", "act1", "act2", "act3")]
+    known = {"downsample", "shortcut", "se", *chain(*pairs)}
+    others = [part for name, part in module.named_children() if name not in known]
     return (
         (hasattr(module, "downsample") or hasattr(module, "shortcut"))
+        # What else may be trained there could come after the last norm, or before the first.
+        and not any(True for part in others for _ in part.parameters())
         and all(isinstance(getattr(module, conv, None), nn.Conv2d) for conv, _ in pairs)
         and all(isinstance(getattr(module, norm, None), nn.BatchNorm2d) for _, norm in pairs)
         and all(act is None or isinstance(act, nn.ReLU) for act in acts)
     )
+
+
+def refuse_compiling(run, strategy):
+    """Refuse to change a compiled network all the time: the compiler would give up on it."""
+    if run.task.compile:
+        raise DataeffError(
+            f"{strategy} changes the network too often to compile it: set compile = false or "
+            f"leave {strategy} out."
+        )
 
 
 def branch_works(run, blocks):

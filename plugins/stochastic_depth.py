@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from dataeff_plugins.residual import branch_works, make_skippable, residual_blocks
+from dataeff_plugins.residual import (
+    branch_works,
+    make_skippable,
+    refuse_compiling,
+    residual_blocks,
+)
 
 from dataeff import Share, hookimpl
 
@@ -32,6 +37,7 @@ class StochasticDepth:
 
     @hookimpl
     def setup(self, run):
+        refuse_compiling(run, "stochastic_depth")
         blocks = residual_blocks(run, "stochastic_depth")
         self._survival = survivals(len(blocks), self.survival)
         self._work = branch_works(run, blocks)

@@ -8,7 +8,7 @@ from dataeff_plugins.fixres import freeze
 from probes import Stateless, fresh_run
 from residuals import FOREIGN, RESNET, train_resnet
 
-from dataeff import hookimpl
+from dataeff import DataeffError, hookimpl
 from dataeff.training.meter import flops_per_row
 
 TASK = RESNET.model_copy(
@@ -88,7 +88,9 @@ def test_fine_tuning_costs_its_forward_pass(trained):
 
 
 @pytest.mark.parametrize(
-    ("epochs", "share", "tuned"), [(4, 0.05, 1), (10, 0.3, 3), (1, 0.5, 0), (3.5, 0.05, 1)]
+    ("epochs", "share", "tuned"),
+    # Of 3.1 epochs the third is tuned, and the tenth after it; of 1.5 the second half alone.
+    [(4, 0.05, 1), (10, 0.3, 3), (2, 0.9, 1), (3.1, 0.05, 2), (1.5, 0.05, 1)],
 )
 def test_at_least_one_epoch_is_tuned_and_never_the_first(installed, epochs, share, tuned):
     watch = Watch()
@@ -97,14 +99,24 @@ def test_at_least_one_epoch_is_tuned_and_never_the_first(installed, epochs, shar
     assert [(16, 16) in sizes for sizes in watch.sizes].count(True) == tuned
 
 
+def test_a_run_without_an_epoch_to_tune_in_is_refused(installed):
+    task = TASK.model_copy(update={"epochs": 1})
+    with pytest.raises(DataeffError, match="fixres fine-tunes after the first epoch"):
+        train_resnet("fixres", installed=installed, task=task)
+    task = TASK.model_copy(update={"epochs": 2})
+    with pytest.raises(DataeffError, match=r"this run has 0\.8 in all"):
+        train_resnet("fixres+short_schedule[share=0.4]", installed=installed, task=task)
+
+
 LAST = {
+    "hrnet_w18_small": ("final_layer.1", "classifier"),
     "resnet10t": ("layer4.0.bn2", "fc"),
     "torchvision:resnet18": ("net.layer4.1.bn2", "net.fc"),
     "resnet26": ("layer4.1.bn3", "fc"),
 }
 
 
-@pytest.mark.parametrize("model", FOREIGN)
+@pytest.mark.parametrize("model", [*FOREIGN, "hrnet_w18_small"])
 def test_the_end_of_other_networks_is_found(installed, model):
     run = fresh_run(installed, model=model)
     freeze(run)

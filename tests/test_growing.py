@@ -16,10 +16,10 @@ from dataeff.training.loop import train_epoch
 MODEL = "resnet20[width=8]"
 
 
-def set_up(installed, model=MODEL, **parameters):
+def set_up(installed, model=MODEL, target=0.5, **task):
     size = {"dataset": "synthetic[samples=60,size=16,channels=3]", "batch_size": 16}
-    run = fresh_run(installed, model=model, **size)
-    strategy = Growing(**parameters)
+    run = fresh_run(installed, model=model, **size, **task)
+    strategy = Growing(target)
     strategy.setup(run)
     return run, strategy
 
@@ -29,8 +29,10 @@ def test_gates_are_sigmoids_that_grow_hot_with_the_epochs_they_took_part_in():
     gates.epochs += torch.tensor([0.0, 5.0, 10.0])
     heat = torch.tensor([1.0, 200.0**0.5, 200.0])
     assert torch.allclose(gates(), torch.sigmoid(heat * torch.tensor([0.5, -0.5, 1.0])))
-    gates.final.fill_(True)
-    assert gates().tolist() == [1.0, 0.0, 1.0]
+    assert gates.above().tolist() == [True, False, True]
+    gates.settle(torch.tensor([True, True, False]))
+    gates.scores.data.neg_()
+    assert gates().tolist() == [1.0, 1.0, 0.0], "whatever becomes of the scores"
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -97,6 +99,39 @@ def test_what_is_cut_computes_what_the_masked_whole_would(installed, model):
     assert torch.allclose(logits_of(run.model, images), logits_of(full, images), atol=1e-5)
 
 
+@pytest.mark.parametrize("model", [MODEL, "resnet26"])
+def test_the_work_of_a_part_is_what_its_convolutions_take(installed, model):
+    run, strategy = set_up(installed, model)
+    generator = torch.Generator().manual_seed(0)
+    names = [name for block in strategy._layout.blocks for name in block.names("conv")]
+    weights = {name: m.weight.numel() for name, m in run.model.named_modules() if name in names}
+    full = dict(zip(names, run.work(names), strict=True))
+    for _ in range(3):
+        strategy._take(run, torch.rand(len(strategy._seeds), generator=generator) < 0.5)
+        modules = dict(run.model.named_modules())
+        running = [n for n in names if n.rpartition(".")[0] not in strategy.skipped]
+        parts = [full[n] * modules[n].weight.numel() / weights[n] for n in running]
+        assert 0 < len(running) < len(names)
+        assert strategy.work == pytest.approx(sum(parts) / sum(full.values()), rel=1e-5)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+def test_adam_goes_on_with_parts_that_come_back(installed, optimizer):
+    task = {"optimizer": optimizer, "lr": 0.01}
+    run, strategy = set_up(installed, **task)
+    strategy.on_epoch_start(run, 0)
+    train_epoch(run)
+    layer = run.model.get_submodule("stages.1.0.conv1")
+    squares = run.optimizer.state[layer.weight]["exp_avg_sq"].clone()
+    strategy._take(run, torch.ones(len(strategy._seeds), dtype=torch.bool))
+    state = run.optimizer.state[layer.weight]
+    assert not state["exp_avg"][4:].any()
+    assert torch.equal(state["exp_avg_sq"][:4], squares)
+    assert torch.allclose(state["exp_avg_sq"][4:], squares.mean())
+    train_epoch(run)
+    assert all(torch.isfinite(p).all() for p in run.model.parameters())
+
+
 def test_what_waits_keeps_its_weights_and_comes_back_without_momentum(installed):
     run, strategy = set_up(installed)
     every = torch.ones(len(strategy._seeds), dtype=torch.bool)
@@ -133,7 +168,8 @@ def test_the_budget_pushes_gates_towards_the_target(installed, target, sign):
         strategy._gates.scores.detach()
         * strategy._gates.hottest ** (strategy._gates.epochs / strategy._gates.span)
     )
-    expected = 6 + 3 * 0.1 * (strategy.work - target) * gates.sum()
+    # In the first epoch those above zero are those that take part.
+    expected = 6 + 3 * 1.0 * (strategy.work - target) * gates.sum()
     assert float(numerator) == pytest.approx(float(expected))
     assert denominator == 3
     numerator.backward()
@@ -144,7 +180,12 @@ class Shapes(Stateless):
     """Write down the share of the branches' work in each epoch, and who takes part."""
 
     def __init__(self):
-        self.work, self.parts = [], []
+        self.work, self.parts, self.scores = [], [], []
+
+    @hookimpl
+    def on_epoch_start(self, run):
+        strategy = next(s.plugin for s in run.strategies if s.entry.name == "growing")
+        self.scores.append(strategy._gates.scores.detach().clone())
 
     @hookimpl
     def end_epoch(self, run):
@@ -153,16 +194,28 @@ class Shapes(Stateless):
         self.parts.append({name: kept.tolist() for name, kept in strategy.kept.items()})
 
 
-def test_a_network_grows_and_ends_with_those_above_zero(installed):
+@pytest.mark.parametrize("target", [0.3, 0.7])
+def test_a_network_grows_to_its_target(installed, target):
     shapes = Shapes()
-    task = DEEPER.model_copy(update={"epochs": 8})
-    result = train_resnet(shapes, "growing", installed=installed, task=task)
+    task = DEEPER.model_copy(update={"epochs": 16, "lr": 0.1})
+    result = train_resnet(shapes, f"growing[target={target}]", installed=installed, task=task)
+    assert shapes.work[0] < 0.1, "the seed"
+    assert shapes.work[-1] == pytest.approx(target, abs=0.12)
+    assert result.record["columns"]["branch_work"] == shapes.work[-1]
+
+
+@pytest.mark.parametrize(("epochs", "settle", "begin"), [(8, 0.2, 6), (7.2, 0.2, 6), (6, 0, 5)])
+def test_the_last_epochs_train_those_above_zero(installed, epochs, settle, begin):
+    shapes = Shapes()
+    task = DEEPER.model_copy(update={"epochs": epochs})
+    text = f"growing[settle={settle}]"
+    result = train_resnet(text, shapes, installed=installed, task=task)
     strategy = next(s.plugin for s in result.run.strategies if s.entry.name == "growing")
     plain = train_resnet(installed=installed, task=task)
     assert result.record["flops"] < plain.record["flops"]
     assert len({str(part) for part in shapes.parts}) > 2, "each epoch draws its own"
-    assert max(shapes.work) > shapes.work[0]
-    scores = strategy._gates.scores
+    assert shapes.parts[begin] == shapes.parts[-1] != shapes.parts[begin - 1]
+    scores = shapes.scores[begin]
     for name, place in strategy._places.items():
         wanted = (scores[place] > 0).nonzero()[:, 0]
         best = (place == place[scores[place].argmax()]).nonzero()[:, 0]

@@ -188,23 +188,37 @@ def test_a_space_never_loses_its_last_channel(installed):
     assert all(len(kept) == 1 for kept in live_channels(layout, run.model, 1e-4).values())
 
 
-@pytest.mark.parametrize("model", ["resnet20[width=8]", "resnet26", "torchvision:resnet18"])
-def test_a_dead_branch_is_taken_out_and_its_constant_stays(installed, model):
+@pytest.mark.parametrize(
+    ("model", "dead"),
+    [
+        ("resnet20[width=8]", 2),
+        ("resnet20[width=8]", 1),
+        ("torchvision:resnet18", 2),
+        ("torchvision:resnet18", 1),
+        ("resnet26", 3),
+        ("resnet26", 2),
+        ("resnet26", 1),
+    ],
+)
+def test_a_dead_branch_is_taken_out_and_its_constant_stays(installed, model, dead):
     run = a_run(installed, model)
     strategy = PruneTrain(every=1)
     strategy.setup(run)
     block = strategy._layout.blocks[3]
-    with torch.no_grad():
-        block.module.conv2.weight.zero_()
-        if block.depth == 3:
-            block.module.conv3.weight.zero_()
-            block.module.bn2.running_mean.zero_()
-        block.norm.running_mean.zero_()
-    images = torch.randn(4, *run.shape)
+    block.layers[dead - 1][0].weight.data.zero_()
+    everywhere = all(conv.kernel_size == (1, 1) for conv, _ in block.layers[dead:])
+    images, maps = torch.randn(4, *run.shape), []
+    look = block.norm.register_forward_hook(lambda *seen: maps.append(seen[-1].clone()))
     expected, flops = logits_of(run.model, images), run.work([block.name])
+    look.remove()
     strategy.on_epoch_start(run, 1)
     assert strategy.gone == [block.name]
-    assert torch.allclose(logits_of(run.model, images), expected, atol=1e-4)
+    constant = block.module.constant
+    # One away from the border, where the convolutions after the dead one see nothing but it.
+    assert torch.allclose(maps[0][..., 1, 1], constant.expand(4, -1), atol=1e-5)
+    assert constant.abs().max() > 0.1
+    if everywhere:
+        assert torch.allclose(logits_of(run.model, images), expected, atol=1e-4)
     assert flops[0] > run.work([block.name])[0]
     held = [p for group in run.optimizer.param_groups for p in group["params"]]
     assert set(held) == set(run.model.parameters())

@@ -161,6 +161,21 @@ def test_networks_of_timm_and_torchvision_skip_for_real(installed, model):
     assert torch.allclose(run.model(images), plain.train()(images), atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["stochastic_depth", "growing"])
+def test_what_changes_all_the_time_is_not_compiled(installed, name):
+    task = DEEPER.model_copy(update={"compile": "eager"})
+    with pytest.raises(DataeffError, match=f"{name} changes the network too often to compile it"):
+        train_resnet(name, installed=installed, task=task)
+
+
+def test_a_block_with_more_to_train_in_it_is_none(installed):
+    """What follows the last norm would be scaled before, not after: SE(p z) is not p SE(z)."""
+    run = fresh_run(installed, model="seresnet18")
+    assert {type(block.end).__name__ for block in residual_blocks(run, "test")} == {"SEModule"}
+    with pytest.raises(DataeffError, match="legacy_seresnet18 is none"):
+        residual_blocks(fresh_run(installed, model="legacy_seresnet18"), "test")
+
+
 @pytest.mark.parametrize("model", STRANGE)
 @pytest.mark.parametrize("name", ["stochastic_depth", "prunetrain", "growing", "fixres"])
 def test_another_network_is_refused_before_training(installed, name, model):

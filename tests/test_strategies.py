@@ -226,6 +226,16 @@ def test_amp_says_whether_the_processor_helps(installed):
     assert bool(columns["amp_note"]) is not columns["amp_accelerated"]
 
 
+@pytest.mark.parametrize("native", [True, False])
+def test_amp_does_not_take_emulation_for_support(monkeypatch, native):
+    def supported(including_emulation=True):
+        return native or including_emulation
+
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", supported)
+    assert is_accelerated("cuda", torch.bfloat16) is native
+    assert is_accelerated("cuda", torch.float16)
+
+
 class Look:
     """Write down the scale of the loss and the gradient that reaches the optimizer."""
 

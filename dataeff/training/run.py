@@ -255,6 +255,9 @@ class Run:
         with self.meter.paused():
             self.close_work()
         self.model_version += 1
+        if self.task.compile:
+            # Graphs of the old shapes count against the few that a compiler makes of one function.
+            torch.compiler.reset()
 
     # What the loop asks -----------------------------------------------------------------------
 
