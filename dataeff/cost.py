@@ -9,6 +9,8 @@ SAME = 1.1
 """Costs may differ by this factor between a method and its control."""
 SAVES = 1.05
 """A method that saves less than this factor has the reference itself as its control."""
+EARLY_TERMINATION = "early_termination"
+"""The name of rows that say what the reference had reached at a cost: nobody runs them."""
 # Methods whose costs differ by less share a control, which lies between them.
 _SHARED = 1.1
 # Beyond this factor the clock has seen something that the count has not.

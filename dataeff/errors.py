@@ -22,6 +22,10 @@ class StrategyError(DataeffError):
     """A strategy's hook failed; the message names the strategy and the hook."""
 
 
+class Refused(StrategyError):
+    """A strategy says in `setup` that it is not for this task; the message is what it says."""
+
+
 class Diverged(DataeffError):
     """The training loss is no longer finite."""
 

@@ -117,7 +117,8 @@ def register_analyses(register: Callable[..., None]) -> None:
 def setup(run: Run) -> None:
     """Get ready, on start and on resume: may set `run.epochs`; must be cheap.
 
-    All implementations run; what they return is ignored.
+    All implementations run; what they return is ignored. A strategy that is not for this task
+    raises DataeffError here, and is refused before anything is trained.
     """
 
 

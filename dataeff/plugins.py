@@ -18,8 +18,16 @@ from typing import Any
 import pluggy
 
 from dataeff import hookspecs
-from dataeff.errors import DataeffError, StrategyConflict, StrategyError, UnknownName, did_you_mean
-from dataeff.registry import Entry, Registry, parse
+from dataeff.cost import EARLY_TERMINATION
+from dataeff.errors import (
+    DataeffError,
+    Refused,
+    StrategyConflict,
+    StrategyError,
+    UnknownName,
+    did_you_mean,
+)
+from dataeff.registry import Entry, Part, Registry, parse
 
 _PLUGGY = str(Path(pluggy.__file__).parent)
 _BUILT_IN = ("dataeff.data.datasets", "dataeff.models.small")
@@ -173,6 +181,7 @@ def compose(text: str, installed: Installed) -> list[Strategy]:
         try:
             entry = installed.strategies[part.name]
         except UnknownName as error:
+            _refuse_what_is_read_off(part)
             broken = [
                 f" Plugin {p.name} failed to load: {p.error}." for p in installed.plugins if p.error
             ]
@@ -184,6 +193,16 @@ def compose(text: str, installed: Installed) -> list[Strategy]:
             raise DataeffError(f"strategy {entry.canonical(values)}: {error}") from error
     check_conflicts(strategies)
     return strategies
+
+
+def _refuse_what_is_read_off(part: Part) -> None:
+    """Say of a name that stands in tables, but is not to be run, what to run instead."""
+    if part.name == EARLY_TERMINATION:
+        share = part.params.get("share", 0.5)
+        raise UnknownName(
+            f"{part.name} is read off the curve of the reference, and nobody runs it; "
+            f"write short_schedule[share={share}] to train that long."
+        )
 
 
 def canonical(strategies: Sequence[Strategy]) -> str:
@@ -265,7 +284,10 @@ def _check_hook(name: str, hook: str, method: Any) -> None:
 
 @contextmanager
 def blaming(strategies: Sequence[Strategy]) -> Iterator[None]:
-    """Re-raise an error that a strategy's hook raised, naming the strategy and the hook."""
+    """Re-raise an error that a strategy's hook raised, naming the strategy and the hook.
+
+    Where `setup` refuses the task, what it says is for the user: no hook is named.
+    """
     try:
         yield
     except StrategyError:
@@ -275,6 +297,9 @@ def blaming(strategies: Sequence[Strategy]) -> Iterator[None]:
         if culprit is None:
             raise
         strategy, hook = culprit
+        if hook == "setup" and isinstance(error, DataeffError):
+            named = str(error).startswith(strategy.entry.name)
+            raise Refused(str(error) if named else f"{strategy.label}: {error}") from error
         raise StrategyError(
             f"{strategy.label}, in {hook}: {type(error).__name__}: {error}"
         ) from error

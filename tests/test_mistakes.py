@@ -1,14 +1,19 @@
 """What strategies may not do: each mistake is caught and named."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from probes import Stateless
+from shell import call, mistake, ok
 from torch import nn
 
 from dataeff import DataeffError, Plan, StrategyConflict, StrategyError, hookimpl
+from dataeff.bench.pace import Site
 from dataeff.plugins import compose
+from dataeff.report.stopping import early_termination
 from dataeff.testing import TASK, train_tiny
 
 CPU = torch.device("cpu")
@@ -203,3 +208,164 @@ def test_the_layout_of_the_task_reaches_the_network(installed):
         task = TASK.model_copy(update={"channels_last": wanted})
         train_tiny(Look(), installed=installed, task=task)
         assert set(seen) == {wanted}
+
+
+# Tasks that a strategy refuses ------------------------------------------------------------------
+
+BLOBS = "synthetic[samples=90,test_samples=20,classes=4,size=8]"
+ADHOC = ["run", "-d", BLOBS, "-m", "tiny", "--epochs", "1", "--in-process", "--name", "mine"]
+ADHOC += ["--seeds", "1", "--set", "batch_size=16", "--plugins-dir", "loose", "-s", "baseline"]
+SUITE = """
+strategies = ["baseline", "choosy[least=20]"]
+seeds = 1
+"""
+SUITE += "".join(
+    f"""
+[tasks.{name}]
+dataset = "synthetic[samples={samples},test_samples=20,classes=4,size=8]"
+model = "tiny"
+epochs = 1
+batch_size = 16
+"""
+    for name, samples in (("many", 90), ("few", 12))
+)
+
+LOOSE = '''
+from dataclasses import dataclass
+
+from dataeff import DataeffError, Share, hookimpl
+
+
+@hookimpl
+def register_strategies(register):
+    register("choosy", Choosy)
+    register("crashing", Crashing)
+
+
+@dataclass(eq=False)
+class Choosy:
+    """Refuse what it is told to refuse."""
+
+    least: int = 0
+    below: Share = 1e-9
+    device: str = ""
+    keep: Share = 1.0
+
+    @hookimpl
+    def setup(self, run):
+        if len(run.labels) < self.least:
+            raise DataeffError(f"choosy needs {self.least} samples; write least=0.")
+        if self.keep < self.below:
+            raise DataeffError(f"{run.task.model} is too small for that; write more.")
+        if str(run.device) == self.device:
+            raise DataeffError(f"choosy is not for {self.device}; write --device auto.")
+
+
+@dataclass(eq=False)
+class Crashing:
+    """Fail in setup."""
+
+    @hookimpl
+    def setup(self, run):
+        raise ValueError("as asked")
+'''
+
+
+@pytest.fixture
+def _loose():
+    Path("loose").mkdir()
+    Path("loose/loose.py").write_text(LOOSE)
+
+
+@pytest.fixture
+def _no_training(monkeypatch):
+    monkeypatch.setattr("dataeff.bench.runner.run_cells", lambda *arguments: pytest.fail("trained"))
+
+
+@pytest.mark.usefixtures("_loose", "_no_training")
+@pytest.mark.parametrize(
+    ("strategy", "sentence"),
+    [
+        ("choosy[least=99]", "choosy needs 99 samples; write least=0."),
+        ("amp+choosy[least=99]", "choosy needs 99 samples; write least=0."),
+        (
+            "choosy[below=0.5,keep=0.2]",
+            "choosy[below=0.5,keep=0.2]: tiny is too small for that; write more.",
+        ),
+        (
+            "stochastic_depth",
+            "stochastic_depth needs a residual network with BatchNorm and ReLU, and tiny is none; "
+            "take one such as resnet20, resnet50 or torchvision:resnet18.",
+        ),
+    ],
+)
+def test_a_task_is_refused_in_one_sentence_before_anything_is_trained(strategy, sentence):
+    assert mistake(*ADHOC, "-s", strategy) == sentence
+    assert not Path("results").exists()
+
+
+@pytest.mark.usefixtures("_loose", "_no_training")
+def test_of_several_tasks_the_refused_one_is_named():
+    Path("two.toml").write_text(SUITE)
+    told = mistake("run", "two.toml", "--plugins-dir", "loose")
+    assert told == "few: choosy needs 20 samples; write least=0."
+
+
+@pytest.mark.usefixtures("_loose")
+def test_a_refusal_is_told_before_anyone_is_asked(monkeypatch):
+    monkeypatch.setattr("dataeff.cli.running._ask", lambda *arguments: pytest.fail("asked"))
+    mistake(*ADHOC, "-s", "choosy[least=99]")
+
+
+@pytest.mark.usefixtures("_loose")
+def test_a_setup_that_crashes_ends_its_own_cell_alone():
+    result = call(*ADHOC, "-s", "crashing", "--no-controls")
+    assert result.exit_code == 1
+    assert "cell 1/2: synthetic baseline seed 0: " in result.stdout
+    assert "crashing, in setup: ValueError: as asked" in result.stderr
+
+
+@pytest.mark.usefixtures("_loose")
+def test_a_pattern_is_refused_where_its_search_could_not_begin(monkeypatch):
+    ran = []
+    monkeypatch.setattr("dataeff.bench.runner.run_cells", lambda *arguments: ran.append(arguments))
+    match = ["--match", "baseline"]
+    told = mistake(*ADHOC, *match, "-s", "choosy[below=0.9,keep=?]")
+    assert told.endswith(": tiny is too small for that; write more.")
+    assert not ran
+    call(*ADHOC, *match, "-s", "choosy[below=0.5,keep=?]")
+    assert ran, "the larger of the first two values can be run"
+
+
+@pytest.mark.usefixtures("_loose")
+def test_what_is_refused_on_the_cpu_alone_is_run_elsewhere(monkeypatch):
+    ran = []
+    monkeypatch.setattr("dataeff.bench.runner.run_cells", lambda *arguments: ran.append(arguments))
+    # Another device than the CPU, to who goes by its name; it is there on every machine.
+    there = ["--device", "cpu:0"]
+    mistake(*ADHOC, *there, "-s", "choosy[least=99]")
+    assert not ran
+    call(*ADHOC, *there, "-s", "choosy[device=cpu]")
+    assert ran
+
+
+@pytest.mark.usefixtures("_loose")
+def test_finished_cells_are_not_set_up_again(monkeypatch):
+    ok(*ADHOC, "-s", "choosy", "--no-controls")
+    monkeypatch.setattr(Site, "of", lambda *arguments, **options: pytest.fail("set up"))
+    ok(*ADHOC, "-s", "choosy", "--no-controls")
+
+
+# Rows that nobody runs --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", ["0.25", "?"])
+def test_a_row_that_is_read_off_a_curve_is_not_run(share):
+    one = np.ones(1)
+    rows = early_termination(one[None], one, one, 0 * one, [0.25], "baseline", 1.0, 0.1)
+    label = rows["strategy"].item().replace("0.25", share)
+    said = mistake("run", "quickstart", "-s", label)
+    assert said == (
+        "early_termination is read off the curve of the reference, and nobody runs it; "
+        f"write short_schedule[share={share.replace('?', '0.5')}] to train that long."
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +14,7 @@ from time import perf_counter
 
 import torch
 
-from dataeff.bench.pace import Site
+from dataeff.bench.pace import Site, let_go
 from dataeff.bench.runner import Cell, Settings
 from dataeff.bench.trial import reason
 from dataeff.errors import DataeffError
@@ -172,11 +171,9 @@ class Pilot:
     def __exit__(self, *error: object) -> None:
         """Leave disk, memory and loader processes to the cells."""
         self._folder.cleanup()
-        module = torch.get_device_module(self._site.device)
+        device = self._site.device
         del self._site
-        gc.collect()
-        if hasattr(module, "empty_cache"):
-            module.empty_cache()
+        let_go(device)
 
     def cost(self, strategy: str, target: float) -> float:
         """Return the time of a whole run as a share of the reference's; far from the target, about.

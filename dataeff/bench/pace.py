@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Self
@@ -17,7 +19,7 @@ import torch._dynamo
 from dataeff.bench.runner import Cell, Settings
 from dataeff.bench.trial import Epoch, Trial, reason, state_bytes, table_bytes
 from dataeff.data import Dataset, load_dataset
-from dataeff.errors import DataeffError
+from dataeff.errors import DataeffError, Refused
 from dataeff.plugins import Installed, blaming, compose
 from dataeff.training.cell import deterministic, make_run, pick_device
 from dataeff.training.rng import derive, forked
@@ -97,18 +99,33 @@ class Site:
         bare = replace(known, prepare=0.0, trouble="")
         return self._with_run(cell, lambda run, cell, trial: bare.lasting_as(run))
 
+    def refusal(self, cell: Cell) -> str:
+        """Return what the cell's strategy has against this task; nothing where it takes it.
+
+        What else goes wrong is left for the cell to report.
+        """
+        try:
+            with self._run(cell):
+                return ""
+        except Refused as error:
+            return str(error)
+        except Exception:
+            return ""
+
+    @contextmanager
+    def _run(self, cell: Cell) -> Iterator[Run]:
+        """Set a run up."""
+        strategies = compose(cell.strategy, self.installed)
+        given = self.data, self.task, strategies, cell.seed, self.installed, self.device
+        with forked(self.device), deterministic(self.task.deterministic), blaming(strategies):
+            yield make_run(*given)
+
     def _with_run(self, cell: Cell, look: Callable[[Run, Cell, Trial], Pace]) -> Pace:
         """Set a run up and look at it; what goes wrong is said in the pace."""
         trial = Trial(self.task, self.device, self.steps)
         try:
-            strategies = compose(cell.strategy, self.installed)
-            given = self.data, self.task, strategies, cell.seed, self.installed, self.device
-            with (
-                forked(self.device),
-                deterministic(self.task.deterministic),
-                blaming(strategies),
-            ):
-                return look(make_run(*given), cell, trial)
+            with self._run(cell) as run:
+                return look(run, cell, trial)
         except Exception as error:
             return Pace(trouble=reason(error))
 
@@ -136,6 +153,15 @@ class Site:
             checkpoint=state_bytes(run) + sum(trial.children),
             trouble=trouble,
         ).lasting_as(run)
+
+
+def let_go(device: torch.device) -> None:
+    """Leave memory and loader processes of what was set up to the cells."""
+    # Runs, their hooks and their strategies hold one another.
+    gc.collect()
+    module = torch.get_device_module(device)
+    if hasattr(module, "empty_cache"):
+        module.empty_cache()
 
 
 def _record_bytes(cell: Cell, classes: int) -> int:

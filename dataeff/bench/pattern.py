@@ -36,7 +36,7 @@ class Pattern:
         name = parts[place].name
         # A name that is not there is explained by whoever builds it.
         known = installed.strategies[name].parameters if name in installed.strategies else {}
-        within = known[key].range if key in known else Range(0, 1, False, (0, 1))
+        within = known[key].range if key in known else Range(0, 1, False, (0.5, 1))
         if within is None:
             raise DataeffError(
                 f"{text}: {key} is not a number with limits, so it cannot be found; "

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import torch
-
-from dataeff.bench.pace import Pace, Site
+from dataeff.bench.pace import Pace, Site, let_go
 from dataeff.bench.results import read_json, settled
 from dataeff.bench.runner import Again, Cell, Settings, never
 from dataeff.plugins import Installed
@@ -135,7 +132,7 @@ def preview(
                 line = _filled(line, site.pace(cell))
             yield line
 
-    return _collected(map(measured, _by_task(cells, again, unsolved)), settings)
+    return _collected(map(measured, by_task(cells, again, unsolved)), settings)
 
 
 def quick(
@@ -161,10 +158,10 @@ def quick(
             known = known if known.measured else pace
             yield _filled(line, pace) if line.cells else line
 
-    return _collected(map(measured, _by_task(cells, again, unsolved)), settings)
+    return _collected(map(measured, by_task(cells, again, unsolved)), settings)
 
 
-def _by_task(cells: Sequence[Cell], again: Again, unsolved: Unsolved) -> Iterator[Group]:
+def by_task(cells: Sequence[Cell], again: Again, unsolved: Unsolved) -> Iterator[Group]:
     """Yield the lines of each task, still empty, each with a cell to measure it by."""
     for task in dict.fromkeys(cell.task_name for cell in cells):
         group = []
@@ -181,12 +178,9 @@ def _by_task(cells: Sequence[Cell], again: Again, unsolved: Unsolved) -> Iterato
 
 
 def _collected(groups: Iterable[Iterable[Line]], settings: Settings) -> Preview:
-    """Gather the lines, and leave memory and loader processes to the cells."""
+    """Gather the lines, and leave the machine to the cells."""
     lines = tuple(line for group in groups for line in group)
-    gc.collect()
-    module = torch.get_device_module(pick_device(settings.device))
-    if hasattr(module, "empty_cache"):
-        module.empty_cache()
+    let_go(pick_device(settings.device))
     return Preview(lines)
 
 

@@ -92,6 +92,7 @@ def run(
     """
     from dataeff.bench import runner
     from dataeff.bench.progress import Watch
+    from dataeff.bench.refusing import check_setups
     from dataeff.bench.schedule import Schedule
 
     if fresh and rerun_flagged:
@@ -106,6 +107,7 @@ def run(
     if dry_run:
         _preview(schedule, settings, installed, again)
         return
+    check_setups(schedule.cells, settings, installed, again, schedule.unsolved)
     if not yes:
         _ask(schedule, settings, installed, again)
 

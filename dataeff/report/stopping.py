@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from dataeff.cost import EARLY_TERMINATION
 from dataeff.report.verdicts import Array, paired
 
 READ_OFF = "read off a curve"
@@ -34,7 +35,7 @@ def early_termination(
     train = np.where(np.isnan(seen), np.nan, share[:, None] * clocked - prepare)
     lines = pd.DataFrame(
         {
-            "strategy": [f"early_termination[share={value:g}]" for value in share],
+            "strategy": [f"{EARLY_TERMINATION}[share={value:g}]" for value in share],
             "n": level.n.astype(int),
             "accuracy": level.mean,
             "accuracy_std": level.sd,
