@@ -1,4 +1,4 @@
-"""Pinned memory: load batches into page-locked memory and copy them while others compute.
+"""Pinned memory: put batches into page-locked memory and do not wait for their copies.
 
 Nokhwal et al. 2023, Accelerating Neural Network Training: A Brief Review,
 https://arxiv.org/abs/2312.10024
@@ -16,9 +16,10 @@ def register_strategies(register):
 
 @dataclass(eq=False)
 class PinMemory:
-    """Pin the batches that are streamed from files, and do not wait for their copies.
+    """Pin the batches that come from files or from host memory, and do not wait for their copies.
 
-    Where nothing is copied from host to device, it does nothing, and the row says so.
+    Where nothing is copied from host to device, it does nothing, and the row says so: on a CPU, and
+    for a dataset that is on a GPU from the start, which `memory=host` changes.
     """
 
     @hookimpl
@@ -27,6 +28,6 @@ class PinMemory:
         if run.device.type == "cpu":
             self.no_effect = "batches stay in the memory of the CPU"
         elif not hasattr(run.train, "pinned"):
-            self.no_effect = "the whole dataset is on the device from the start"
+            self.no_effect = "the whole dataset is on the device from the start (write memory=host)"
         else:
             run.train = run.train.pinned()

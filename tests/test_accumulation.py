@@ -10,6 +10,7 @@ from records import Folder
 from torch import nn
 
 from dataeff import hookimpl
+from dataeff.data import load_dataset
 from dataeff.data.stream import StreamSplit
 from dataeff.models.small import PooledNet
 from dataeff.testing import TASK, train_tiny, weights
@@ -200,6 +201,22 @@ def test_pinning_says_that_it_has_no_effect_on_a_cpu(installed):
     assert both.record["no_effect"] == "", "the other one has an effect"
 
 
+def test_training_is_the_same_wherever_the_images_stay(installed):
+    text = f"{TASK.dataset[:-1]},crop=1,flip=true%s]"
+    device, host, pinned = (
+        train_tiny(*strategies, installed=installed, task=TASK.model_copy(update={"dataset": data}))
+        for data, *strategies in (
+            (text % "",),
+            (text % ",memory=host",),
+            (text % ",memory=host", "pin_memory"),
+        )
+    )
+    assert torch.equal(weights(device), weights(host))
+    assert torch.equal(weights(device), weights(pinned))
+    assert device.record["metrics"] == host.record["metrics"]
+    assert pinned.record["no_effect"] == "batches stay in the memory of the CPU"
+
+
 class FakeRun:
     """A run on a device that this machine need not have."""
 
@@ -215,8 +232,20 @@ def test_pinning_pins_what_is_streamed_and_only_that():
     assert run.train is not stream, "another run may read the same dataset"
     assert run.train._new_loader().pin_memory
     assert not stream._new_loader().pin_memory
-    strategy.setup(FakeRun(object()))
-    assert "on the device from the start" in strategy.no_effect
+
+
+def test_pinning_pins_images_on_the_host_but_not_on_the_device(installed):
+    for memory, no_effect in (
+        ("host", ""),
+        ("device", "the whole dataset is on the device from the start (write memory=host)"),
+    ):
+        text = f"{TASK.dataset[:-1]},memory={memory}]"
+        data = load_dataset(text, installed.datasets, root=None, device=torch.device("cpu"))
+        run, strategy = FakeRun(data.train), PinMemory()
+        strategy.setup(run)
+        assert strategy.no_effect == no_effect
+        assert getattr(run.train, "_pin", False) == (memory == "host")
+        assert not getattr(data.train, "_pin", False), "another run may read the same dataset"
 
 
 def test_a_row_without_effect_has_no_verdict_and_no_place(tmp_path):

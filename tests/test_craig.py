@@ -57,12 +57,40 @@ def test_greedy_is_naive_greedy_where_many_are_equal(seed, n, k):
     assert picks == naive_greedy(similarity, min(k, n))
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_greedy_is_within_its_bound_of_the_best_of_all_subsets(seed):
-    similarity = points(9, seed, dims=2)
-    best = max(value(similarity, chosen) for chosen in combinations(range(9), 3))
-    found = value(similarity, greedy(similarity, 3).tolist())
-    assert (1 - 1 / math.e) * best <= found <= best + 1e-12
+def optimum(similarity, k):
+    """F of the best of all subsets."""
+    return max(value(similarity, chosen) for chosen in combinations(range(len(similarity)), k))
+
+
+def stars(seed):
+    """Return similarities where few points stand for many: a bad pick gains next to nothing."""
+    luck = torch.Generator().manual_seed(seed)
+    similarity = torch.zeros(10, 10, dtype=torch.float64)
+    hubs = torch.randperm(10, generator=luck)[:3]
+    similarity[hubs] = 100 * torch.rand(3, 10, generator=luck, dtype=torch.float64) ** 2
+    return torch.maximum(similarity, similarity.T)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_greedy_is_within_its_bound_of_the_best_of_all_subsets(k):
+    for seed in range(20):
+        for similarity in (points(9, seed, dims=2), stars(seed)):
+            best = optimum(similarity, k)
+            found = value(similarity, greedy(similarity, k).tolist())
+            assert (1 - 1 / math.e) * best <= found <= best + 1e-9
+            assert k > 1 or found == pytest.approx(best), "one pick has nothing to regret"
+
+
+def test_greedy_finds_the_best_of_all_subsets_where_clusters_are_far_apart():
+    for seed in range(20):
+        luck = torch.Generator().manual_seed(seed)
+        centre = torch.randperm(12, generator=luck) % 3
+        at = torch.rand(12, 2, generator=luck, dtype=torch.float64)
+        at[:, 0] += 10.0 * centre
+        similarity = (2 - torch.cdist(at, at)).clamp(min=0)
+        picks = greedy(similarity, 3)
+        assert sorted(centre[picks].tolist()) == [0, 1, 2]
+        assert value(similarity, picks.tolist()) == pytest.approx(optimum(similarity, 3), rel=1e-12)
 
 
 def test_greedy_looks_at_blocks_of_rows_as_at_all(monkeypatch):

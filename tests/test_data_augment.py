@@ -4,19 +4,19 @@ import pytest
 import torch
 from torch.nn.functional import pad
 
-from dataeff.data import MemorySplit
+from dataeff.data import HostSplit, MemorySplit
 from dataeff.data.augment import crop_flip, draws, hash_integers
 from dataeff.data.images import Normaliser, resize, statistics
 
 N, H, W = 50, 6, 8
 
 
-def split(channels=3, crop=2, flip=True):
+def split(channels=3, crop=2, flip=True, kind=MemorySplit):
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (N, H, W, channels), generator=generator).byte()
     labels = torch.arange(N) % 5
     normalise = Normaliser.of(*statistics(images), W)
-    return images, MemorySplit(images, labels, normalise, crop=crop, flip=flip)
+    return images, kind(images, labels, normalise, crop=crop, flip=flip)
 
 
 def one(part, index, augment):
@@ -169,6 +169,67 @@ def test_the_meta_device_needs_no_read_back(augment):
     shapes = [x.shape for x in meta.stream([torch.arange(4), torch.arange(3)], augment)]
     assert shapes == [(4, 3, H, W), (3, 3, H, W)]
     assert part.labels.device.type == "cpu"
+
+
+# Images on the host -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("augment", [None, (0, 0), (9, 4)])
+@pytest.mark.parametrize(("crop", "flip"), [(2, True), (2, False), (0, True), (0, False)])
+def test_images_on_the_host_give_the_same_batches(augment, crop, flip):
+    (_, device), (_, host) = (split(3, crop, flip, kind) for kind in (MemorySplit, HostSplit))
+    plan = torch.randperm(N, generator=torch.Generator().manual_seed(1)).split([1, 20, 0, 29])
+    plan = [*plan, torch.tensor([4, 4, 0])]
+    for a, b in zip(device.stream(plan, augment), host.stream(plan, augment), strict=True):
+        assert torch.equal(a, b)
+        assert a.stride() == b.stride()
+
+
+@pytest.mark.parametrize("augment", [None, (0, 0)])
+def test_images_on_the_host_stay_there_and_their_batches_do_not(augment):
+    _, part = split(kind=HostSplit)
+    meta = part.to("meta")
+    assert meta.data is part.data
+    assert meta.labels.device.type == meta.normalise.scale.device.type == "meta"
+    (x,) = meta.stream([torch.arange(4)], augment)
+    assert (x.device.type, x.shape) == ("meta", (4, 3, H, W))
+
+
+class Copies:
+    """Write down how the memory of each batch is asked for, and how it is copied."""
+
+    def __init__(self, monkeypatch):
+        self.asked, self.copied = [], []
+        new_empty, to = torch.Tensor.new_empty, torch.Tensor.to
+
+        def watch_new(tensor, *shape, pin_memory=False):
+            # Not passed on: without a GPU there is no page-locked memory.
+            self.asked.append((new := new_empty(tensor, *shape), pin_memory))
+            return new
+
+        def watch_to(tensor, *args, non_blocking=False, **options):
+            if tensor.dtype == torch.uint8:
+                self.copied.append((tensor, non_blocking))
+            return to(tensor, *args, non_blocking=non_blocking, **options)
+
+        monkeypatch.setattr(torch.Tensor, "new_empty", watch_new)
+        monkeypatch.setattr(torch.Tensor, "to", watch_to)
+
+
+@pytest.mark.parametrize("augment", [None, (0, 0)])
+def test_only_pinned_batches_are_page_locked_and_not_waited_for(augment, monkeypatch):
+    images, part = split(kind=HostSplit)
+    plan = torch.arange(N).split(10)
+    for pin, some in ((False, part), (True, part.pinned()), (True, part.pinned().to("cpu"))):
+        with monkeypatch.context() as patch:
+            copies = Copies(patch)
+            list(some.stream(plan, augment))
+        assert [how for _, how in copies.asked] == [how for _, how in copies.copied] == [pin] * 5
+        # A copy may still be under way while the next batch is gathered.
+        assert len({new.data_ptr() for new, _ in copies.asked}) == 5
+        for index, (new, _), (old, _) in zip(plan, copies.asked, copies.copied, strict=True):
+            assert old is new
+            assert torch.equal(new[:, 2:-2, 2:-2], images[index])
 
 
 # Whole images ------------------------------------------------------------------------------------

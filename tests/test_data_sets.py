@@ -1,15 +1,17 @@
 """Embedded datasets and what every dataset shares: parameters, subset, label noise, identity."""
 
 import inspect
+import json
 import random
 import textwrap
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from dataeff.data import Dataset, ImageSet, MemorySplit, Raw, load_dataset
+from dataeff.data import Dataset, HostSplit, ImageSet, MemorySplit, Raw, load_dataset
 from dataeff.data.datasets import register_datasets
 from dataeff.data.labels import balanced, corrupt
 from dataeff.errors import DataeffError, UnknownName
@@ -171,6 +173,7 @@ def test_label_noise_is_uniform_over_the_other_classes():
         ("digits[label_noise=-0.1]", "label_noise=-0.1 is not valid"),
         ("digits[size=3]", "size=3 is not valid, it should be greater than or equal to 4"),
         ("digits[crop=-1]", "crop=-1 is not valid"),
+        ("digits[memory=gpu]", "memory=gpu is not valid, it should be 'device' or 'host'"),
         ("synthetic[difficulty=2]", "difficulty=2 is not valid"),
         ("synthetic[size=none]", "size=none is not valid"),
         ("digits+synthetic", "only strategies combine"),
@@ -196,6 +199,21 @@ def test_fingerprint_tells_data_apart():
     assert len(set(prints)) == len(texts)
     assert prints == [load(text).fingerprint for text in texts]
     assert all(len(text) == 12 for text in prints)
+
+
+def test_where_the_images_stay_does_not_change_the_fingerprint():
+    device, host = load("synthetic"), load("synthetic[memory=host]")
+    assert (type(device.train), type(host.train)) == (MemorySplit, HostSplit)
+    assert type(host.test) is HostSplit
+    assert host.name == "synthetic[memory=host]"
+    assert host.fingerprint == device.fingerprint
+
+
+def test_published_results_are_of_the_data_that_is_read_today():
+    folder = Path(__file__).parent.parent / "results" / "published" / "quickstart"
+    suite = json.loads((folder / "suite.json").read_text())
+    text, fingerprint = suite["tasks"]["digits"]["dataset"], suite["data"]["digits"]
+    assert load(text).fingerprint == fingerprint
 
 
 def test_global_random_state_is_untouched():

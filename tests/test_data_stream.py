@@ -237,6 +237,8 @@ def test_the_test_folder_may_be_called_test(tree, tmp_path):
 def test_folders_that_do_not_fit_are_explained(tree, tmp_path):
     with pytest.raises(DataeffError, match=r"needs .*train and .*val \(or test\)"):
         load(tmp_path)
+    with pytest.raises(DataeffError, match="image_folder has no parameter 'memory'"):
+        load(tree, "memory=device")
     with pytest.raises(DataeffError, match=r"needs path: write image_folder\[path=...\]"):
         load_dataset("image_folder", REGISTRY, root=tmp_path, device=torch.device("cpu"))
     copy = tmp_path / "copy"

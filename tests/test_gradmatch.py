@@ -1,6 +1,7 @@
 """GradMatch and matching pursuit against naive references."""
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -88,6 +89,46 @@ def test_pursuit_finds_what_the_target_is_made_of():
     assert picks.tolist() == [3, 8, 15], "what is left open is not filled with noise"
     assert weights.tolist() == pytest.approx([2.0, 0.5, 7.0], abs=1e-5)
     assert residual < 1e-6
+
+
+def optimum(g, b, k, lam):
+    """Return the least |sum of w g - b|^2 + lam |w|^2 with w >= 0 over all subsets of k."""
+    g, b = g.numpy(), np.hstack([b.numpy(), np.zeros(k)])
+    more = math.sqrt(lam) * np.eye(k)
+    subsets = map(list, combinations(range(len(g)), k))
+    return min(nnls(np.vstack([g[some].T, more]), b)[1] ** 2 for some in subsets)
+
+
+def explained(g, b, k, lam):
+    """Return how much of |b|^2 a pursuit takes away, as a share of what the best subset does."""
+    picks, weights, _ = pursue(g, b, k, lam)
+    assert len(picks) <= k
+    assert (weights > 0).all()
+    left = (weights @ g[picks] - b).square().sum() + lam * weights.square().sum()
+    whole = float(b.square().sum())
+    return (whole - float(left)) / (whole - optimum(g, b, k, lam))
+
+
+@pytest.mark.parametrize("lam", [0.5, 0.0])
+@pytest.mark.parametrize("k", [1, 3, 5])
+def test_pursuit_of_orthogonal_candidates_is_the_best_of_all_subsets(k, lam):
+    for seed in range(20):
+        luck = torch.Generator().manual_seed(seed)
+        g = torch.linalg.qr(torch.randn(9, 9, generator=luck, dtype=torch.float64))[0]
+        b = torch.randn(9, generator=luck, dtype=torch.float64)
+        assert explained(g, b, k, lam) == pytest.approx(1, abs=1e-6)
+
+
+# Of 200 seeds the worst reaches a share of 0.67; the mean over each 50 is 0.956 or more.
+@pytest.mark.parametrize(
+    ("n", "dims", "k", "lam", "shift"),
+    [(9, 6, 3, 0.0, 0.3), (8, 12, 4, 0.5, 0.0), (10, 4, 3, 0.01, 0.0), (9, 7, 6, 0.0, 0.0)],
+)
+def test_pursuit_never_beats_the_best_of_all_subsets_nor_is_far_from_it(n, dims, k, lam, shift):
+    shares = [explained(*problem(n, dims, seed, shift), k, lam) for seed in range(50)]
+    assert max(shares) <= 1 + 1e-9
+    assert min(shares) > 0.6
+    assert np.mean(shares) > 0.95
 
 
 @pytest.mark.parametrize("lam", [0.5, 1e-3])

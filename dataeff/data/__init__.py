@@ -1,7 +1,16 @@
 """Datasets: what is read, how it is augmented, and how its batches reach the device."""
 
 from dataeff.data.base import Dataset, ImageSet, Raw, Split, load_dataset
-from dataeff.data.memory import MemorySplit
+from dataeff.data.memory import HostSplit, MemorySplit
 from dataeff.data.stream import StreamSplit
 
-__all__ = ["Dataset", "ImageSet", "MemorySplit", "Raw", "Split", "StreamSplit", "load_dataset"]
+__all__ = [
+    "Dataset",
+    "HostSplit",
+    "ImageSet",
+    "MemorySplit",
+    "Raw",
+    "Split",
+    "StreamSplit",
+    "load_dataset",
+]

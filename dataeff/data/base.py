@@ -6,14 +6,14 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import torch
 from pydantic import Field
 
 from dataeff.data.images import Normaliser, resize, statistics
 from dataeff.data.labels import balanced, corrupt
-from dataeff.data.memory import MemorySplit
+from dataeff.data.memory import HostSplit, MemorySplit
 from dataeff.errors import DataeffError
 from dataeff.registry import Registry, parse_one
 
@@ -114,7 +114,8 @@ class ImageSet:
 
     `size` resizes once, at load; `subset` keeps a class-balanced count or share of the training
     set; `label_noise` replaces that share of the training labels; `crop` (padding) and `flip`
-    (horizontal) are the augmentation. Redeclare one to change its default.
+    (horizontal) are the augmentation. `memory` is where the images stay: whole on the device, or on
+    the host, from where each batch is copied. Redeclare one to change its default.
     """
 
     size: Side | None = None
@@ -122,6 +123,7 @@ class ImageSet:
     label_noise: Annotated[float, Field(ge=0, lt=1)] = 0.0
     crop: Padding = 0
     flip: bool = False
+    memory: Literal["device", "host"] = "device"
 
     def read(self, root: Path | None) -> Raw:
         """Return the fields of `Raw`, in its order; `root` is the user's data folder."""
@@ -139,8 +141,9 @@ class ImageSet:
         images, test_images = resize(images, self.size), resize(raw.test_images, self.size)
         _, height, width, channels = images.shape
         normalise = Normaliser.of(*statistics(images), width)
+        kind = HostSplit if self.memory == "host" else MemorySplit
         train, test = (
-            MemorySplit(part, targets, normalise, crop=self.crop, flip=self.flip).to(device)
+            kind(part, targets, normalise, crop=self.crop, flip=self.flip).to(device)
             for part, targets in ((images, labels), (test_images, raw.test_labels.long()))
         )
         return Dataset(name, train, test, classes, (channels, height, width), fingerprint)
@@ -157,8 +160,10 @@ class ImageSet:
         return kept, corrupt(labels[kept], classes, self.label_noise, generator)
 
     def fingerprint(self, *content: Any, without: str = "") -> str:
-        """Return a short digest of the parameters, but one, and the training data's content."""
-        names = sorted(field.name for field in fields(self) if field.name != without)
+        """Return a short digest of what is read: the parameters but one, and the training data."""
+        # Where the images stay does not change what they show.
+        left_out = "memory", without
+        names = sorted(field.name for field in fields(self) if field.name not in left_out)
         digest = hashlib.sha256(repr([(name, getattr(self, name)) for name in names]).encode())
         for part in content:
             digest.update(part)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 
@@ -18,13 +19,16 @@ from dataeff.errors import DataeffError
 class ImageFolder(ImageSet):
     """Image files under `path`/train and `path`/val (or test), one folder per class: ImageNet.
 
-    Files are decoded as they are needed. `crop` switches the random resized crop.
+    Files are decoded on the host as they are needed, so there is no `memory` to choose. `crop`
+    switches the random resized crop.
     """
 
     path: str
     size: Side = 224
     crop: bool = True
     flip: bool = True
+    # As a ClassVar it is no longer a parameter.
+    memory: ClassVar[str] = "host"
 
     def load(
         self, name: str, *, root: Path | None, device: torch.device, workers: int = 0

@@ -1,4 +1,4 @@
-"""A small set as one uint8 tensor on the device, augmented batch-wise there."""
+"""A small set as one uint8 tensor on the device or the host; augmented batch-wise on the device."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from dataeff.data.images import Normaliser
 
 class MemorySplit:
     """Images and labels held on the device; `crop` is the padding that a random crop moves in."""
+
+    _moving = ("data", "labels", "normalise")
 
     def __init__(
         self,
@@ -37,9 +39,8 @@ class MemorySplit:
     def to(self, device: torch.device | str) -> MemorySplit:
         """Return the same split on another device."""
         moved = copy.copy(self)
-        moved.data = self.data.to(device)
-        moved.labels = self.labels.to(device)
-        moved.normalise = self.normalise.to(device)
+        for name in self._moving:
+            setattr(moved, name, getattr(self, name).to(device))
         return moved
 
     def stream(
@@ -50,18 +51,47 @@ class MemorySplit:
             return
         sizes = [len(batch) for batch in batches]
         # One copy to the device for the whole plan, instead of one per batch.
-        index = torch.cat(list(batches)).to(self.data.device, non_blocking=True)
+        index = torch.cat(list(batches)).to(self.labels.device, non_blocking=True)
         if augment is None or not (self.crop or self.flip):
-            for part in index.split(sizes):
-                yield self._plain(part)
+            for batch, part in zip(batches, index.split(sizes), strict=True):
+                yield self._plain(*self._at_hand(batch, part))
             return
         seed, epoch = augment
         dy, dx = (draws(seed, epoch, index, draw, 2 * self.crop + 1) for draw in (0, 1))
         flip = draws(seed, epoch, index, 2, 1 + self.flip)
-        for parts in zip(*(column.split(sizes) for column in (index, dy, dx, flip)), strict=True):
-            yield self.normalise(crop_flip(self.data, *parts, self.size))
+        columns = (column.split(sizes) for column in (index, dy, dx, flip))
+        for batch, part, *luck in zip(batches, *columns, strict=True):
+            yield self.normalise(crop_flip(*self._at_hand(batch, part), *luck, self.size))
 
-    def _plain(self, index: torch.Tensor) -> torch.Tensor:
+    def _at_hand(
+        self, batch: torch.Tensor, index: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return images on the device, and which of them are the batch; `index` is there too."""
+        return self.data, index
+
+    def _plain(self, data: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
         (height, width), edge = self.size, self.crop
-        padded = self.data.index_select(0, index)
+        padded = data.index_select(0, index)
         return self.normalise(padded[:, edge : edge + height, edge : edge + width])
+
+
+class HostSplit(MemorySplit):
+    """Images held in host memory, from where each batch is copied; labels on the device."""
+
+    _moving = ("labels", "normalise")
+    _pin = False
+
+    def pinned(self) -> HostSplit:
+        """Return the same split with page-locked batches, whose copies nobody waits for."""
+        pinned = copy.copy(self)
+        pinned._pin = True
+        return pinned
+
+    def _at_hand(
+        self, batch: torch.Tensor, index: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        # New memory for every batch: torch reuses it only once the copy out of it is done.
+        rows = self.data.new_empty(len(batch), *self.data.shape[1:], pin_memory=self._pin)
+        torch.index_select(self.data, 0, batch, out=rows)
+        rows = rows.to(index.device, non_blocking=self._pin)
+        return rows, torch.arange(len(batch), device=index.device)
