@@ -1,6 +1,8 @@
 """Facility location: the few points that stand for all, each point by the chosen one most like it.
 
 Mirzasoleiman et al. 2020, CRAIG, https://arxiv.org/abs/1906.01827
+
+Our own, because apricot-select has had no release since 2021, and submodlib-py has wheels for few.
 """
 
 import torch

@@ -1,6 +1,8 @@
 """Orthogonal matching pursuit: a few vectors, with weights, whose sum comes near a target.
 
 Killamsetty et al. 2021, GradMatch, https://arxiv.org/abs/2103.00123
+
+Our own, because scikit-learn's has neither weights that stay positive nor a ridge.
 """
 
 from typing import NamedTuple

@@ -42,7 +42,6 @@ def test_what_the_poster_timed(ratio, text, least):
         ("selective_backprop[beta=2]", 1),
         ("selective_backprop[stale=3]", 3),
         (f"selective_backprop_batch[scale=0.5,{ALL_ALONG}]", 1),
-        ("kakurenbo", 1),
         ("self_paced", 1),
         ("input_scaling[scale=0.75]", 1),
         ("rho_loss[epochs=1]", 1),
@@ -50,7 +49,15 @@ def test_what_the_poster_timed(ratio, text, least):
 )
 def test_how_much_of_the_ideal_arrives(ratio, text, period):
     _, ideal, realised, _ = measured(ratio, text, period)
-    assert ideal < 1.1 or realised >= 0.9
+    assert ideal > 1.1, "nothing was left out"
+    assert realised >= 0.9
+
+
+def test_what_is_learnt_is_hidden_and_saves_its_part(ratio):
+    """Kakurenbo hides what the network is right about; so young, it is hardly sure of it."""
+    _, ideal, realised, _ = measured(ratio, "kakurenbo[tau=0]", rounds=15, before=12)
+    assert ideal > 1.1, "nothing was hidden"
+    assert realised >= 0.9
 
 
 def test_resolution_that_grows_arrives_over_a_whole_schedule(ratio):

@@ -20,9 +20,9 @@ TASK = Task(dataset=DATASET, model="resnet8", epochs=1000, batch_size=128)
 
 
 class Trainer:
-    """A run, prepared, whose epochs are trained a few at a time."""
+    """A run, prepared and `before` epochs old, whose epochs are trained a few at a time."""
 
-    def __init__(self, text, period=1, epochs=None, task=TASK):
+    def __init__(self, text, period=1, epochs=None, task=TASK, before=1):
         installed = load_plugins()
         data = load_dataset(task.dataset, installed.datasets, root=ROOT, device=CPU)
         self.run = make_run(data, task, compose(text, installed), 0, installed, CPU)
@@ -30,7 +30,7 @@ class Trainer:
         self.run.epochs = epochs or self.run.epochs
         self.run.hook.prepare(run=self.run)
         # Histories begin: of what is measured, no epoch is the first.
-        self.train(1)
+        self.train(before)
         self.works = []
 
     def __call__(self):
@@ -47,13 +47,13 @@ class Trainer:
             self.run.epoch += 1
 
 
-def measured(ratio, text, period=1, rounds=5, against="baseline", epochs=None, task=TASK):
+def measured(ratio, text, period=1, rounds=5, against="baseline", epochs=None, task=TASK, before=1):
     """Return the speed-up against another strategy, the ideal one, realised / ideal, and the run.
 
     The last is the median over rounds, too: where coins decide how much is trained, so they do in
     each of them. With `epochs` the schedule is that short, and begins anew in every round.
     """
-    ours, theirs = (Trainer(name, period, epochs, task) for name in (text, against))
+    ours, theirs = (Trainer(name, period, epochs, task, before) for name in (text, against))
     seconds = []
     speedup = 1 / ratio(ours, theirs, rounds, seconds)
     # The first call of each was not measured.
