@@ -23,13 +23,14 @@ def register_strategies(register):
 class GLISTER(Coreset):
     """Choose, greedily, samples along whose gradients the validation loss falls most steeply.
 
-    After each round the last layer takes one step, at the schedule's learning rate, along the
-    summed gradients of all that are chosen so far, and the gradient of the validation loss is
-    computed anew there. A gradient is p - y of the layer's bias, or with `features` of its weights
-    as well. `mode=rounds` chooses equal parts in a few `rounds`; `naive` one sample at a time;
-    `stochastic`, the reference code's default, one at a time, the best of N / k * ln(100) random
-    ones. The validation samples steer training, so a score on them is no longer an honest one. For
-    `keep`, `every` and `warm` see Coreset.
+    After each round the last layer takes one step, at the task's learning rate as in the reference
+    code (with that of a warm-up, choices miss whole classes), along the summed gradients of all
+    that are chosen so far, and the gradient of the validation loss is computed anew there. A
+    gradient is p - y of the layer's bias, or with `features` of its weights as well.
+    `mode=rounds` chooses equal parts in a few `rounds`; `naive` one sample at a time; `stochastic`,
+    the reference code's default, one at a time, the best of N / k * ln(100) random ones. The
+    validation samples steer training, so a score on them is no longer an honest one. For `keep`,
+    `every` and `warm` see Coreset.
     """
 
     mode: Literal["rounds", "stochastic", "naive"] = "rounds"
@@ -53,10 +54,9 @@ class GLISTER(Coreset):
         """Return those that help the validation samples, all of weight 1."""
         everyone = gradients(*last_layer(run, "train", self.features))
         validation = last_layer(run, "validation", self.features)
-        step = run.learning_rate
         luck = run.rng(self.name) if self.mode == "stochastic" else None
         rounds = min(self.rounds, k) if self.mode == "rounds" else k
-        chosen = helpful(everyone, validation, k, rounds, step, luck)
+        chosen = helpful(everyone, validation, k, rounds, run.task.lr, luck)
         return chosen, torch.ones(len(chosen))
 
 

@@ -50,14 +50,7 @@ class Books(Stateless):
     @hookimpl(tryfirst=True)
     def on_epoch_start(self, run):
         looks = {split: Look(run, split) for split in ("train", "validation")}
-        self.epochs.append(SimpleNamespace(seen=set(), labels=run.labels, lr=None, **looks))
-
-    @hookimpl(wrapper=True)
-    def optimizer_step(self, run):
-        """The rate of an epoch's first step is that with which it began."""
-        if self.epochs[-1].lr is None:
-            self.epochs[-1].lr = run.optimizer.param_groups[0]["lr"]
-        return (yield)
+        self.epochs.append(SimpleNamespace(seen=set(), labels=run.labels, **looks))
 
     @hookimpl
     def observe_batch(self, batch):

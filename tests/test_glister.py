@@ -114,15 +114,13 @@ def test_stochastic_picks_the_best_of_a_few_random_ones(k):
     ],
 )
 def test_it_trains_what_helps_the_validation_samples(strategy, sizes):
+    # Warm-up and decay change the rate of training, but not that of the choice.
     books, _ = booked(strategy, warmup=1)
-    first, second = (books.epochs[epoch].lr for epoch in (0, 2))
-    assert first == 0.01 * TASK.lr, "the first choice is made at the rate of the warm-up"
-    assert first < second < TASK.lr
     for line in books.epochs[::2]:
         samples, grads = zip(*line.train.gradient.items(), strict=True)
         held = line.validation
         # Logits as given: the head is the identity, and features are moved by what they are.
-        chosen = naive_by_logits(grads, held, sizes, line.lr, strategy.features)
+        chosen = naive_by_logits(grads, held, sizes, TASK.lr, strategy.features)
         assert line.seen == {samples[j] for j in chosen}
 
 

@@ -130,11 +130,6 @@ class Run:
         done = self.epoch + self.span * min(1.0, self.batch / self.batches)
         return min(1.0, done / self.epochs)
 
-    @property
-    def learning_rate(self) -> float:
-        """Return the task's learning rate at this progress, without the factors of strategies."""
-        return self.task.lr * schedule(self.task, self.progress)
-
     def split(self, name: str) -> Tensor:
         """Return the sample indices of 'train' or 'validation', on the CPU."""
         if name not in ("train", "validation"):
@@ -294,9 +289,9 @@ class Run:
 
     def set_learning_rate(self) -> None:
         """Set the learning rate for this progress."""
-        rate = self.learning_rate * math.prod(self.hook.lr_factor(run=self))
+        factor = schedule(self.task, self.progress) * math.prod(self.hook.lr_factor(run=self))
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = self.task.lr * factor
 
     def close_epoch(self) -> None:
         """Read the epoch's mean loss and what it used, once; end the run if the loss is not finite.
