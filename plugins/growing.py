@@ -100,6 +100,8 @@ class Growing:
     @hookimpl(wrapper=True)
     def reduce_loss(self):
         numerator, denominator = yield
+        if self.settled:
+            return numerator, denominator
         push = self.penalty * (self._work_of(self._gates.above()) - self.target)
         return numerator + denominator * push * self._gates().sum(), denominator
 
