@@ -3,24 +3,32 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
-.PHONY: leaderboard test bench lint clean
+PYTEST := PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=worksteal
+
+.PHONY: leaderboard test test-all bench lint clean
 
 leaderboard: $(STAMP)  ## run the quickstart suite and print its table
 	@echo "==> dataeff run quickstart (finished cells are skipped)"
 	@$(BIN)/dataeff run quickstart
 
-test: $(STAMP)  ## run the tests (no network, no GPU needed)
+test: $(STAMP)  ## run the tests (no network, no GPU needed); pairs of strategies are drawn by commit
 	@echo "==> pytest"
-	@PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=worksteal
+	@$(PYTEST)
+
+test-all: $(STAMP)  ## run the tests with all pairs of strategies
+	@echo "==> pytest, everything"
+	@DATAEFF_ALL=1 $(PYTEST)
 
 bench: $(STAMP)  ## measure the trainer against hand-written loops, interleaved
 	@echo "==> pytest benchmarks/perf"
 	@PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -s benchmarks/perf
 
-lint: $(STAMP)  ## check style and format
+lint: $(STAMP)  ## check style, format and types
 	@echo "==> ruff"
 	@$(BIN)/ruff check --no-cache .
 	@$(BIN)/ruff format --no-cache --check .
+	@echo "==> mypy"
+	@$(BIN)/mypy --cache-dir $(VENV)/mypy
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -10,15 +10,19 @@ if TYPE_CHECKING:
     from dataeff.errors import DataeffError, StrategyConflict, StrategyError
     from dataeff.hookspecs import hookimpl
     from dataeff.registry import Share, portion
+    from dataeff.strategy import Strategy
     from dataeff.training.batch import Batch
     from dataeff.training.plan import Plan
+    from dataeff.training.run import Run
 
 __all__ = [
     "Batch",
     "DataeffError",
     "ImageSet",
     "Plan",
+    "Run",
     "Share",
+    "Strategy",
     "StrategyConflict",
     "StrategyError",
     "hookimpl",
@@ -31,8 +35,10 @@ _HOMES = {
     "dataeff.errors": ("DataeffError", "StrategyConflict", "StrategyError"),
     "dataeff.hookspecs": ("hookimpl",),
     "dataeff.registry": ("Share", "portion"),
+    "dataeff.strategy": ("Strategy",),
     "dataeff.training.batch": ("Batch",),
     "dataeff.training.plan": ("Plan",),
+    "dataeff.training.run": ("Run",),
 }
 
 

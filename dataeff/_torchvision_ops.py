@@ -13,7 +13,10 @@ import torch
 
 
 def _extension_loads() -> bool:
-    package = Path(importlib.util.find_spec("torchvision").origin).parent
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None or spec.origin is None:
+        return False
+    package = Path(spec.origin).parent
     try:
         for library in [*package.glob("_C*.so"), *package.glob("_C*.pyd")]:
             torch.ops.load_library(library)

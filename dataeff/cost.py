@@ -32,6 +32,11 @@ def cost(times: Iterable[float], work: float) -> float:
     return _mean(known) if len(known) > 1 and (slower or faster) else work
 
 
+def apart(a: float, b: float) -> float:
+    """Return how far two costs are from each other: the logarithm of their factor."""
+    return abs(math.log(a / b))
+
+
 def shared_costs(costs: Iterable[float]) -> list[float]:
     """Join similar costs into one between them, of two digits."""
     groups: list[list[float]] = []

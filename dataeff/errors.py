@@ -34,3 +34,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ' Did you mean ...?' for a misspelt name, or '' where nothing is close."""
     close = get_close_matches(name, list(known), n=3)
     return f" Did you mean {' or '.join(close)}?" if close else ""
+
+
+def one_line(text: str) -> str:
+    """Return the first line of a message that may have many."""
+    return text.strip().split("\n")[0]

@@ -26,16 +26,10 @@
         if any(should_stop(run, metrics)): break
     columns = report(run)
 
-A strategy is a class whose methods carry `@hookimpl`; it may take fewer arguments than a hook
-offers, never one with a default. Class attributes say what the harness must know of it:
-
-    claims = ("rows",)      what no second strategy of the run may claim as well
-    saves = "rows"          what must fall below the baseline's: rows, forward, loading or flops
-    precision = True        only changes number formats, so scoring runs keep it
-    reads_back = True       reads one number per batch from the device
-    control = True          a yardstick: methods are compared with it where it costs the same
-    at_cost(share)          of a yardstick, static: the parameters at which it costs that share
-    no_effect = "..."       set in setup: why it can do nothing here; its row gets no verdict
+A strategy is a class that derives from `dataeff.Strategy`, whose methods carry `@hookimpl`. One may
+take fewer arguments than its hook offers, never one with a default. What a strategy may declare of
+itself stands in that base class (dataeff hooks strategy), what it may ask of its run in `Run`
+(dataeff hooks run), and what a batch holds in `Batch` (dataeff hooks batch).
 
 Its state, for a run that is stopped and resumed, is every attribute whose name does not begin with
 an underscore, or what its own `state_dict` returns.
@@ -43,8 +37,9 @@ an underscore, or what its own `state_dict` returns.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pluggy
 
@@ -56,56 +51,63 @@ if TYPE_CHECKING:
     from dataeff.training.run import Run
 
 PROJECT = "dataeff"
-hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
-WATCH = "All implementations run; what they return is ignored."
-COMBINE = "All implementations run, in no order that matters; their results are combined."
-CHAIN = "All implementations run in the order the user wrote, changing the batch in place."
-OWN = "One owner, any number of wrappers; an owner that returns None has done its work."
+Kind = Literal["watch", "combine", "chain", "own"]
+KINDS: dict[Kind, str] = {
+    "watch": "All implementations run; what they return is ignored.",
+    "combine": "All implementations run, in no order that matters; their results are combined.",
+    "chain": "All implementations run in the order the user wrote, changing the batch in place.",
+    "own": "One owner, any number of wrappers; an owner that returns None has done its work.",
+}
+"""The four kinds of hooks, each with the rule that its hooks follow."""
+HOOKS: dict[str, Kind] = {}
+"""Every hook by name, with its kind."""
+
+_Spec = TypeVar("_Spec", bound=Callable[..., Any])
+_hookspec = pluggy.HookspecMarker(PROJECT)
+
+
+def hook(kind: Kind) -> Callable[[_Spec], _Spec]:
+    """Mark a hook of this kind; its documentation ends with the rule of the kind."""
+
+    def mark(spec: _Spec) -> _Spec:
+        HOOKS[spec.__name__] = kind
+        spec.__doc__ = f"{inspect.cleandoc(spec.__doc__ or '')}\n\n{KINDS[kind]}"
+        return _hookspec(spec, firstresult=kind == "own")
+
+    return mark
+
 
 # Installing: called once per installed plugin module -------------------------------------------
 
 
-@hookspec
+@hook("watch")
 def register_strategies(register: Callable[..., None]) -> None:
-    """Call `register(name, Class)` for each strategy.
-
-    All implementations run; what they return is ignored.
-    """
+    """Call `register(name, Class)` for each strategy."""
 
 
-@hookspec
+@hook("watch")
 def register_datasets(register: Callable[..., None]) -> None:
-    """Call `register(name, Class)` for each dataset, a subclass of `dataeff.ImageSet`.
-
-    All implementations run; what they return is ignored.
-    """
+    """Call `register(name, Class)` for each dataset, a subclass of `dataeff.ImageSet`."""
 
 
-@hookspec
+@hook("watch")
 def register_models(register: Callable[..., None]) -> None:
-    """Call `register(name, factory)` for each `factory(classes, shape, *, ...) -> nn.Module`.
-
-    All implementations run; what they return is ignored.
-    """
+    """Call `register(name, factory)` for each `factory(classes, shape, *, ...) -> nn.Module`."""
 
 
-@hookspec
+@hook("watch")
 def register_suites(register: Callable[..., None]) -> None:
-    """Call `register(name, path)` for each suite file.
-
-    All implementations run; what they return is ignored.
-    """
+    """Call `register(name, path)` for each suite file."""
 
 
-@hookspec
+@hook("watch")
 def register_analyses(register: Callable[..., None]) -> None:
     """Call `register(name, analysis)` for each `analysis(study, *, ...)` that draws figures.
 
-    All implementations run; what they return is ignored.
     Its attribute `figures` lists their names; parameters that are keyword-only are the user's, in
-    `name[key=value]`. `study` (see `dataeff.bench.study.Study`) says which figures are wanted,
+    `name[key=value]`. `study` (see `dataeff.analysis.study.Study`) says which figures are wanted,
     trains what these need, and gives axes to draw on.
     """
 
@@ -113,37 +115,32 @@ def register_analyses(register: Callable[..., None]) -> None:
 # Around a run ----------------------------------------------------------------------------------
 
 
-@hookspec
+@hook("watch")
 def setup(run: Run) -> None:
     """Get ready, on start and on resume: may set `run.epochs`; must be cheap.
 
-    All implementations run; what they return is ignored. A strategy that is not for this task
-    raises DataeffError here, and is refused before anything is trained.
+    A strategy that is not for this task raises DataeffError here, and is refused before anything
+    is trained. One that can do nothing here says why in `self.no_effect`.
     """
 
 
-@hookspec
+@hook("watch")
 def on_resume(run: Run) -> None:
     """Give the network the structure that the strategy's restored state speaks of.
 
-    All implementations run; what they return is ignored.
     Called between a strategy's state and the weights, which must fit.
     """
 
 
-@hookspec
+@hook("watch")
 def prepare(run: Run) -> None:
-    """Do the work that precedes training (scoring models, pruning), on the prepare clock, once.
-
-    All implementations run; what they return is ignored.
-    """
+    """Do the work that precedes training (scoring models, pruning), on the prepare clock, once."""
 
 
-@hookspec
+@hook("combine")
 def report(run: Run) -> Mapping[str, Any]:
     """Return extra columns for the results of this run.
 
-    All implementations run, in no order that matters; their results are combined.
     Merged; two strategies that write one column are an error.
     """
 
@@ -151,62 +148,49 @@ def report(run: Run) -> Mapping[str, Any]:
 # Around an epoch -------------------------------------------------------------------------------
 
 
-@hookspec
+@hook("watch")
 def on_epoch_start(run: Run, epoch: int) -> None:
-    """Change the network or the selection before the epoch is planned, on the train clock.
-
-    All implementations run; what they return is ignored.
-    """
+    """Change the network or the selection before the epoch is planned, on the train clock."""
 
 
-@hookspec
+@hook("combine")
 def prune_dataset(run: Run, epoch: int) -> torch.Tensor:
     """Return a boolean mask over all samples: True stays in this epoch.
 
-    All implementations run, in no order that matters; their results are combined.
     A sample stays if every mask keeps it.
     """
 
 
-@hookspec(firstresult=True)
+@hook("own")
 def plan_epoch(run: Run, epoch: int, kept: torch.Tensor) -> Plan:
     """Return the rows of this epoch, in order, cut into batches. Strategies wrap it.
 
-    One owner, any number of wrappers; an owner that returns None has done its work.
     The owner is always the default: permute all samples, then drop those not kept.
     """
 
 
-@hookspec
+@hook("chain")
 def drain(run: Run) -> Batch | None:
     """Return a batch still held back once the plan is through, or None when nothing is left.
 
-    All implementations run in the order the user wrote, changing the batch in place.
     A drained batch passes `select_batch` of the strategies written after the one that held it.
     """
 
 
-@hookspec
+@hook("watch")
 def end_epoch(run: Run) -> None:
-    """Finish the epoch on the train clock: forward hidden samples, update tables.
-
-    All implementations run; what they return is ignored.
-    """
+    """Finish the epoch on the train clock: forward hidden samples, update tables."""
 
 
-@hookspec
+@hook("watch")
 def on_epoch_end(run: Run, epoch: int, metrics: Mapping[str, float]) -> None:
-    """Look at the validation metrics of the epoch.
-
-    All implementations run; what they return is ignored.
-    """
+    """Look at the validation metrics of the epoch."""
 
 
-@hookspec
+@hook("combine")
 def should_stop(run: Run, metrics: Mapping[str, float]) -> bool:
     """Say whether to end training after this epoch.
 
-    All implementations run, in no order that matters; their results are combined.
     Any True ends the run.
     """
 
@@ -214,132 +198,100 @@ def should_stop(run: Run, metrics: Mapping[str, float]) -> bool:
 # Within a batch: nothing below may read a tensor back to the host -------------------------------
 
 
-@hookspec(firstresult=True)
+@hook("own")
 def load(run: Run, rows: Rows) -> Batch:
-    """Fetch the samples of these rows, augmented, on the device.
-
-    One owner, any number of wrappers; an owner that returns None has done its work.
-    """
+    """Fetch the samples of these rows, augmented, on the device."""
 
 
-@hookspec
+@hook("chain")
 def select_batch(run: Run, batch: Batch) -> None:
-    """Drop rows with `batch.keep_rows` (or samples with `batch.keep_samples`).
-
-    All implementations run in the order the user wrote, changing the batch in place.
-    """
+    """Drop rows with `batch.keep_rows` (or samples with `batch.keep_samples`)."""
 
 
-@hookspec
+@hook("chain")
 def resize_batch(run: Run, batch: Batch) -> None:
-    """Change the resolution of `batch.x`.
-
-    All implementations run in the order the user wrote, changing the batch in place.
-    """
+    """Change the resolution of `batch.x`."""
 
 
-@hookspec
+@hook("chain")
 def transform_batch(run: Run, batch: Batch) -> None:
-    """Mix the samples of each row into one image with `batch.mix_rows`, or change the images.
-
-    All implementations run in the order the user wrote, changing the batch in place.
-    """
+    """Mix the samples of each row into one image with `batch.mix_rows`, or change the images."""
 
 
-@hookspec(firstresult=True)
+@hook("own")
 def forward(run: Run, batch: Batch) -> torch.Tensor:
-    """Return float32 logits, one line per sample.
-
-    One owner, any number of wrappers; an owner that returns None has done its work.
-    """
+    """Return float32 logits, one line per sample."""
 
 
-@hookspec(firstresult=True)
+@hook("own")
 def network(run: Run, x: torch.Tensor, between: Callable | None) -> torch.Tensor:
     """Call the network once; `between` maps its last feature map to what the head reads.
 
-    One owner, any number of wrappers; an owner that returns None has done its work.
     A `between` with a method `features(model, x)` also makes that map, in place of the network's
     own `forward_features`.
     """
 
 
-@hookspec(firstresult=True)
+@hook("own")
 def sample_losses(run: Run, batch: Batch, logits: torch.Tensor) -> torch.Tensor:
-    """Return one plain loss per sample: no weights, no label smoothing.
-
-    One owner, any number of wrappers; an owner that returns None has done its work.
-    """
+    """Return one plain loss per sample: no weights, no label smoothing."""
 
 
-@hookspec
+@hook("watch")
 def observe_batch(run: Run, batch: Batch, logits: torch.Tensor, losses: torch.Tensor) -> None:
-    """Look at detached logits and losses, one line per sample.
-
-    All implementations run; what they return is ignored.
-    """
+    """Look at detached logits and losses, one line per sample."""
 
 
-@hookspec(firstresult=True)
+@hook("own")
 def reduce_loss(
     run: Run, batch: Batch, logits: torch.Tensor, losses: torch.Tensor
 ) -> tuple[torch.Tensor, float | torch.Tensor]:
     """Return (numerator, denominator) of the training loss; by default (sum(weight * loss), R).
 
-    One owner, any number of wrappers; an owner that returns None has done its work.
     Gradients are divided by the denominators summed over the batches of a step.
     """
 
 
-@hookspec(firstresult=True)
+@hook("own")
 def backward(run: Run, loss: tuple[torch.Tensor, float | torch.Tensor]) -> None:
     """Add the gradients of the numerator, and the denominator to `run.denominator`.
 
-    One owner, any number of wrappers; an owner that returns None has done its work.
     Gradients may be kept in any unit that `run.unit` states; the default's is the denominator of
     the first batch of the step.
     """
 
 
-@hookspec
+@hook("combine")
 def should_step(run: Run) -> bool:
     """Say whether the gradients gathered so far make a step.
 
-    All implementations run, in no order that matters; their results are combined.
     The step is taken if all agree; what is pending at the end of an epoch is taken there. It is
     asked after each batch that was trained, so not for one that was emptied.
     """
 
 
-@hookspec(firstresult=True)
+@hook("own")
 def finish_gradients(run: Run) -> None:
-    """Divide by the summed denominators and clip.
-
-    One owner, any number of wrappers; an owner that returns None has done its work.
-    """
+    """Divide by the summed denominators and clip."""
 
 
-@hookspec
+@hook("combine")
 def lr_factor(run: Run) -> float:
     """Return a factor on the scheduled learning rate.
 
-    All implementations run, in no order that matters; their results are combined.
     Factors are multiplied.
     """
 
 
-@hookspec(firstresult=True)
+@hook("own")
 def optimizer_step(run: Run) -> None:
-    """Step the optimizer; the learning rate is already set.
-
-    One owner, any number of wrappers; an owner that returns None has done its work.
-    """
+    """Step the optimizer; the learning rate is already set."""
 
 
-@hookspec
+@hook("combine")
 def compute_factor(run: Run) -> float:
     """Return the share of the network's work that a row costs now (depth that is skipped).
 
-    All implementations run, in no order that matters; their results are combined.
-    Factors are multiplied; they enter the ideal speed-up only.
+    Factors are multiplied; they enter the ideal speed-up only, and are held against the FLOPs of a
+    batch that ran: one that does not fit is an error.
     """

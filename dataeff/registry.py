@@ -1,34 +1,22 @@
-"""Names to factories: wildcards, did-you-mean, and the `name[key=value]+name` notation.
-
-The label on the leaderboard is the thing you type: `parse` reads it, `Entry.build` validates it
-against the factory's own signature, `format_part` prints the one canonical form.
-"""
+"""Names to factories: parameters read off their signatures, wildcards, did-you-mean."""
 
 from __future__ import annotations
 
-import ast
-import hashlib
-import importlib.util
 import inspect
 import math
-import re
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from fnmatch import fnmatch
-from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from pydantic import Field, PydanticUserError, TypeAdapter, ValidationError
 
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
+from dataeff.notation import FREE, format_part, format_value
+from dataeff.sources import digest
+from dataeff.strategy import Strategy
 
 Share = Annotated[float, Field(gt=0, le=1)]
 """A fraction in (0, 1], as a parameter's type."""
-
-
-FREE = "?"
-"""Written for the value that a suite is to find by itself."""
 
 
 def portion(share: float, n: int) -> int:
@@ -37,81 +25,7 @@ def portion(share: float, n: int) -> int:
     return int(share * n + 1e-9)
 
 
-_PART = re.compile(r"\s*(?P<name>[^\[\]+=,\s]+)\s*(\[(?P<params>(\"[^\"]*\"|[^\]\"])*)\])?\s*")
-_PARAM = re.compile(r"\s*(?P<key>\w+)\s*=\s*(\"(?P<quoted>[^\"]*)\"|(?P<plain>[^,\"]*))\s*")
 _REQUIRED = inspect.Parameter.empty
-
-
-@dataclass(frozen=True)
-class Part:
-    """One `name[key=value]`, as typed: values are still text."""
-
-    name: str
-    params: dict[str, Any] = field(default_factory=dict)
-
-
-def parse(text: str) -> list[Part]:
-    """Read `a[x=1]+b` into its parts, in the order written."""
-    parts, at = [], 0
-    while match := _PART.match(text, at):
-        parts.append(Part(match["name"], _parse_params(match["params"] or "", text)))
-        at = match.end()
-        if at == len(text):
-            return parts
-        if text[at] != "+":
-            break
-        at += 1
-    raise DataeffError(
-        f"Cannot read {text!r} at position {at}; "
-        "write name, name[key=value,key=value] or name+name."
-    )
-
-
-def parse_one(text: str) -> Part:
-    """Read a text that must hold exactly one part, such as a dataset."""
-    parts = parse(text)
-    if len(parts) != 1:
-        raise DataeffError(f"{text!r} names {len(parts)} things; only strategies combine with '+'.")
-    return parts[0]
-
-
-def is_open(text: str) -> bool:
-    """Say whether a value is still to be found."""
-    return any(value == FREE for part in parse(text) for value in part.params.values())
-
-
-def _parse_params(text: str, whole: str) -> dict[str, str]:
-    params, at = {}, 0
-    while at < len(text):
-        match = _PARAM.match(text, at)
-        if not match or match["key"] in params:
-            reason = f"{match['key']} is given twice" if match else "write [key=value,key=value]"
-            raise DataeffError(f"Cannot read the parameters of {whole!r}: {reason}.")
-        params[match["key"]] = (
-            (match["quoted"] or "") if match["plain"] is None else match["plain"].strip()
-        )
-        at = match.end() + 1
-        if at <= len(text) and text[at - 1] != ",":
-            raise DataeffError(
-                f"Cannot read the parameters of {whole!r}: write [key=value,key=value]."
-            )
-    return params
-
-
-def format_value(value: Any) -> str:
-    """Print a parameter the way it is typed."""
-    if isinstance(value, bool) or value is None:
-        return str(value).lower()
-    if isinstance(value, float):
-        return repr(value).removesuffix(".0")
-    text = str(value)
-    return f'"{text}"' if re.search(r"[,\[\]\s]", text) or text == "" else text
-
-
-def format_part(name: str, values: dict[str, Any]) -> str:
-    """Print `name[key=value,...]`, or the bare name where there are no values."""
-    inner = ",".join(f"{key}={format_value(value)}" for key, value in values.items())
-    return f"{name}[{inner}]" if inner else name
 
 
 @dataclass(frozen=True)
@@ -190,7 +104,8 @@ def _range(schema: dict[str, Any], default: Any) -> Range | None:
     if whole:
         first, last = math.ceil(first), math.floor(last)
     found = Range(first, last, whole, guesses)
-    return replace(found, guesses=tuple(map(found.nearest, guesses))) if first < last else None
+    near = found.nearest(guesses[0]), found.nearest(guesses[1])
+    return replace(found, guesses=near) if first < last else None
 
 
 @dataclass(frozen=True)
@@ -199,7 +114,8 @@ class Entry:
 
     kind: str
     name: str
-    factory: Callable[..., Any]
+    factory: Any
+    """A class or a function; of a suite, the path of its file."""
     source: str
     alias_of: str = ""
 
@@ -213,10 +129,11 @@ class Entry:
     @property
     def about(self) -> list[str]:
         """Return all paragraphs of the factory's docstring, then of the classes it builds on."""
-        kinds = inspect.getmro(self.factory)[:-1] if inspect.isclass(self.factory) else ()
-        texts = [
-            inspect.cleandoc(kind.__doc__) for kind in kinds or (self.factory,) if kind.__doc__
-        ]
+        kinds = inspect.getmro(self.factory) if inspect.isclass(self.factory) else (self.factory,)
+        # What every strategy is says nothing of this one.
+        own = [kind for kind in kinds if kind not in (Strategy, object)]
+        # A class that was adopted has the documentation of the one it was made of.
+        texts = dict.fromkeys(inspect.cleandoc(kind.__doc__) for kind in own if kind.__doc__)
         return [part.replace("\n", " ") for text in texts for part in text.split("\n\n")]
 
     @property
@@ -228,13 +145,8 @@ class Entry:
 
     @property
     def digest(self) -> str:
-        """Return a short hash of the source behind it, '' where there is none.
-
-        That is the defining module, and those of its own package that it imports, directly or not.
-        """
-        texts = _own_sources(self.factory.__module__)
-        whole = "".join(texts[name] for name in sorted(texts))
-        return hashlib.sha256(whole.encode()).hexdigest()[:8] if texts else ""
+        """Return a short hash of the source behind it, '' where there is none."""
+        return digest(self.factory.__module__)
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -254,7 +166,10 @@ class Entry:
         }
 
     def read(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Validate typed parameters; the result holds every parameter, in the factory's order."""
+        """Validate typed parameters; the result holds every parameter, in the factory's order.
+
+        A value that is still to be found, `?`, stays as it is.
+        """
         known = self.parameters
         for key in params:
             if key not in known:
@@ -269,6 +184,9 @@ class Entry:
                 raise DataeffError(
                     f"{self.kind} {self.name} needs {key}: write {self.name}[{key}=...]."
                 )
+            if params.get(key) == FREE:
+                values[key] = FREE
+                continue
             try:
                 values[key] = parameter.read(params[key]) if key in params else parameter.default
             except ValidationError as error:
@@ -290,42 +208,6 @@ class Entry:
         return format_part(self.name, shown)
 
 
-def _own_sources(name: str) -> dict[str, str]:
-    """Read a module and what it imports of its own package, wherever in the file it does so."""
-    texts: dict[str, str] = {}
-    waiting = [name]
-    while waiting:
-        name = waiting.pop()
-        text = None if name in texts else _source(name)
-        if text is None:
-            continue
-        texts[name] = text
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.ImportFrom) and not node.level:
-                whole = [f"{node.module}.{alias.name}" for alias in node.names]
-                # What is imported is a module itself, or something that a module holds.
-                names = [other if _source(other) else node.module for other in whole]
-            elif isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            else:
-                continue
-            package = name.split(".")[0]
-            waiting += [other for other in names if other.split(".")[0] == package]
-    return texts
-
-
-def _source(name: str) -> str | None:
-    if module := sys.modules.get(name):
-        file = getattr(module, "__file__", None)
-    else:
-        try:
-            spec = importlib.util.find_spec(name)
-        except ImportError:
-            return None
-        file = spec.origin if spec else None
-    return Path(file).read_text(encoding="utf-8") if file and file.endswith(".py") else None
-
-
 class Registry:
     """The registered names of one kind ('strategy', 'dataset', 'model', 'suite', 'analysis')."""
 
@@ -333,7 +215,7 @@ class Registry:
         self.kind = kind
         self._entries: dict[str, Entry] = {}
 
-    def register(self, name: str, factory: Callable[..., Any], source: str = "") -> None:
+    def register(self, name: str, factory: Any, source: str = "") -> None:
         """Add a name; a clash raises, because a benchmark must not swap a method silently."""
         if name in self._entries:
             first = self._entries[name].source

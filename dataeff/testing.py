@@ -11,31 +11,28 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 
-from dataeff.data import Dataset, load_dataset
-from dataeff.errors import DataeffError, StrategyConflict
-from dataeff.hookspecs import hookimpl
-from dataeff.plugins import (
-    Installed,
-    Strategy,
-    check_conflicts,
-    compose,
-    hook_kind,
-    load_plugins,
-)
-from dataeff.registry import Entry, format_part
-from dataeff.training.cell import Result, make_run, train_on
-from dataeff.training.evaluate import evaluate
-from dataeff.training.loop import plan_epoch, train_epoch, train_plan
+from dataeff.composition import Active, Composition, check_conflicts, watching
+from dataeff.errors import DataeffError, StrategyConflict, StrategyError
+from dataeff.hookspecs import HOOKS, hookimpl
+from dataeff.lab import Lab
+from dataeff.notation import format_part
+from dataeff.plugins import Installed, load_plugins
+from dataeff.registry import Entry
+from dataeff.strategy import Strategy, adopted
+from dataeff.training.cell import OnEpoch, Result, validated
+from dataeff.training.job import NOWHERE, Job, Place
+from dataeff.training.loop import batches, epoch, epochs, plan_epoch, prepare
 from dataeff.training.readback import reading_forbidden
 from dataeff.training.rng import Streams, global_state
-from dataeff.training.run import Run
+from dataeff.training.spying import Spy, Watch, differing
 from dataeff.training.task import Task
 
 TASK = Task(
@@ -45,7 +42,6 @@ TASK = Task(
     batch_size=16,
     lr=0.05,
 )
-_CPU = torch.device("cpu")
 
 
 class NotConforming(DataeffError):
@@ -62,13 +58,18 @@ def check_strategy(
     kit = _Kit(strategy, installed=installed, model=model)
     checks = (
         kit.parameters_round_trip,
-        kit.dataset_and_global_random_state_untouched,
         kit.trains_to_finite_numbers,
+        kit.dataset_and_global_random_state_untouched,
+        kit.trains_in_training_mode,
+        kit.every_forward_is_counted,
+        kit.every_step_is_counted,
         kit.same_seed_same_numbers,
         kit.order_stream_untouched,
         kit.stop_and_resume_gives_the_same_numbers,
+        kit.nothing_that_matters_is_lost_in_a_checkpoint,
         kit.hot_loop_reads_nothing_back,
-        kit.saves_what_it_claims,
+        kit.saves_what_it_declares,
+        kit.does_something_or_says_why_not,
     )
     return [kit.hold(check) for check in checks]
 
@@ -98,38 +99,47 @@ def train_tiny(
     installed: Installed | None = None,
     seed: int = 0,
     task: Task = TASK,
-    **options: Any,
+    place: Place = NOWHERE,
+    on_epoch: OnEpoch | None = None,
 ) -> Result:
     """Train the kit's little task with strategy objects or texts, in tens of milliseconds."""
-    installed = installed or load_plugins()
-    active: list[Strategy] = []
+    lab = lab_of(installed or _installed())
+    active: list[Active] = []
     for strategy in strategies:
         if isinstance(strategy, str):
-            active += compose(strategy, installed)
+            active += lab.composition(strategy).fresh()
         else:
-            kind = type(strategy)
-            active.append(Strategy(Entry("strategy", _snake(kind), kind, "test"), {}, strategy))
+            active.append(as_member(strategy))
     check_conflicts(active)
-    return _train(active, installed, _load(installed, task), seed, task, **options)
+    return lab.run(task, active, seed, place, on_epoch)
+
+
+def as_member(strategy: Any) -> Active:
+    """Return an object with hooks as a member of a run, under the name that its class suggests."""
+    if not isinstance(strategy, Strategy):
+        strategy.__class__, _ = adopted(type(strategy))
+    kind = type(strategy)
+    return Active(Entry("strategy", _snake(kind), kind, "test"), {}, strategy)
+
+
+def lab_of(installed: Installed) -> Lab:
+    """Return the lab of what is installed: its data are loaded once."""
+    if installed not in _LABS:
+        _LABS[installed] = Lab(installed, "cpu")
+    return _LABS[installed]
+
+
+@cache
+def _installed() -> Installed:
+    """Return what is installed, for those who add nothing to it."""
+    return load_plugins()
+
+
+_LABS: WeakKeyDictionary[Installed, Lab] = WeakKeyDictionary()
 
 
 def _snake(kind: type) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
-
-
-def _load(installed: Installed, task: Task = TASK, device: torch.device = _CPU) -> Dataset:
-    return load_dataset(task.dataset, installed.datasets, root=None, device=device)
-
-
-def _train(
-    strategies: list[Strategy],
-    installed: Installed,
-    data: Dataset,
-    seed: int = 0,
-    task: Task = TASK,
-    **options: Any,
-) -> Result:
-    return train_on(data, task, strategies, seed, installed=installed, device=_CPU, **options)
 
 
 def weights(result: Result) -> torch.Tensor:
@@ -143,23 +153,25 @@ class _Kit:
     def __init__(
         self, *strategies: str | type, installed: Installed | None = None, model: str = TASK.model
     ) -> None:
-        self.installed = installed or load_plugins()
+        # A class is registered where nobody else looks.
+        known = all(isinstance(strategy, str) for strategy in strategies)
+        self.installed = installed or (_installed() if known else load_plugins())
         # There are many pairs, and each of the two is checked for longer when it is alone.
         epochs = TASK.epochs if len(strategies) == 1 else TASK.epochs - 1
         self.task = TASK.model_copy(update={"model": model, "epochs": epochs})
         self.names = [self._name(strategy) for strategy in strategies]
-        self.text = "+".join(self.names)
-        self.strategies = compose(self.text, self.installed)
-        self.data = _load(self.installed)
-        self.first = None
+        # A lab of its own where one is looked at closely: it may do harm to the data.
+        alone = len(strategies) == 1
+        self.lab = Lab(self.installed, "cpu") if alone else lab_of(self.installed)
+        self.composition = self.lab.composition("+".join(self.names))
 
     def _name(self, strategy: str | type) -> str:
         if isinstance(strategy, str):
             return strategy
         name = _snake(strategy)
         if name not in self.installed.strategies:
-            self.installed.strategies.register(name, strategy, source=strategy.__module__)
-        elif self.installed.strategies[name].factory is not strategy:
+            self.installed.add_strategy(name, strategy, strategy.__module__)
+        elif not issubclass(self.installed.strategies[name].factory, strategy):
             raise NotConforming(f"another strategy is called {name}: rename {strategy.__name__}.")
         return name
 
@@ -168,61 +180,101 @@ class _Kit:
         rule = check.__name__.replace("_", " ")
         try:
             check()
-        except AssertionError as broken:
-            raise NotConforming(f"{self.text} breaks the rule '{rule}': {broken}") from broken
+        except (AssertionError, StrategyError) as broken:
+            text = self.composition.text
+            raise NotConforming(f"{text} breaks the rule '{rule}': {broken}") from broken
         return rule
 
-    def again(self) -> list[Strategy]:
-        return [strategy.again() for strategy in self.strategies]
+    def train(self, *more: Active, **options: Any) -> Result:
+        """Train the composition, with others that look on before it."""
+        task = options.pop("task", self.task)
+        return self.lab.run(task, [*more, *self.composition.fresh()], 0, **options)
 
-    def train(self, strategies: list[Strategy] | None = None, **options: Any) -> Result:
-        options = {"task": self.task, **options}
-        return _train(strategies or self.again(), self.installed, self.data, **options)
-
+    @cached_property
     def result(self) -> Result:
-        """Return the first training of the kit, shared by the checks that only read it."""
-        if self.first is None:
-            self.first = self.train()
-        return self.first
+        """The first training of the kit, shared by the checks that only read it."""
+        return self.train()
+
+    @cached_property
+    def watched(self) -> Watch:
+        """What the network was asked in another training."""
+        watch = Watch()
+        strategies = [watching(watch), *self.composition.fresh()]
+        with self.lab.started(self.task, strategies, 0) as job:
+            prepare(job)
+            with watch.over(job):
+                for plan in epochs(job, watch.unseen(validated)):
+                    for _ in batches(job, plan):
+                        pass
+        return watch
+
+    @cached_property
+    def plain(self) -> Result:
+        """The same training without a strategy."""
+        known = _PLAIN.setdefault(self.installed, {})
+        if self.task.id not in known:
+            known[self.task.id] = lab_of(self.installed).run(self.task, [], 0)
+        return known[self.task.id]
 
     # The rules --------------------------------------------------------------------------------
 
     def parameters_round_trip(self) -> None:
-        for strategy in self.strategies:
-            label = format_part(strategy.entry.name, strategy.values)
-            (again,) = compose(label, self.installed)
-            assert again.values == strategy.values, f"{label} reads back as {again.values}"
-            (short,) = compose(strategy.label, self.installed)
-            assert short.values == strategy.values, f"{strategy.label} is not canonical"
+        for part in self.composition.parts:
+            for label in (format_part(part.entry.name, part.values), part.label):
+                (again,) = Composition.read(label, self.installed).parts
+                assert again.values == part.values, f"{label} reads back as {again.values}"
 
     def trains_to_finite_numbers(self) -> None:
-        record = self.result().record
+        record = self.result.record
         assert record["status"] == "finished", record["error"]
         assert record["rows"]["trained"] > 0, "no row was trained"
-        assert torch.isfinite(weights(self.result())).all(), "a weight is not finite"
+        assert torch.isfinite(weights(self.result)).all(), "a weight is not finite"
+
+    def trains_in_training_mode(self) -> None:
+        left = self.watched.in_eval_mode
+        assert not left, (
+            f"{left} trained in eval mode: whoever calls model.eval() puts each module back, or "
+            "freezes it with requires_grad_(False); run.score does both"
+        )
+
+    def every_forward_is_counted(self) -> None:
+        seen, asked = self.watched.rows_seen, self.watched.rows_asked
+        assert seen == asked, (
+            f"the network saw {seen} rows, of which {asked} were counted: call run.network, "
+            "run.score or run.score_dataset, not run.model"
+        )
+
+    def every_step_is_counted(self) -> None:
+        taken, counted = self.watched.steps_taken, self.watched.steps_counted
+        assert taken <= counted, (
+            f"the weights took {taken} steps, of which {counted} were counted: leave steps to the "
+            "loop, one for each that should_step agrees to"
+        )
 
     def same_seed_same_numbers(self) -> None:
-        assert torch.equal(weights(self.train()), weights(self.result())), (
+        assert torch.equal(weights(self.train()), weights(self.result)), (
             "two runs of one seed differ: draw only from run.rng(name)"
         )
 
     def dataset_and_global_random_state_untouched(self) -> None:
         before = [split.clone() for split in self._tensors()]
         watcher = _Watcher()
-        entry = Entry("strategy", "watcher", _Watcher, "kit")
-        self.train([Strategy(entry, {}, watcher), *self.again()])
+        self.train(watching(watcher))
         for old, new in zip(before, self._tensors(), strict=True):
             assert torch.equal(old, new), "the dataset was changed in place"
         first, *rest = watcher.states
         for state in rest:
-            assert _same(first, state), "global random state was used: draw only from run.rng(name)"
+            assert not differing(first, state), (
+                "global random state was used: draw only from run.rng(name)"
+            )
 
     def _tensors(self) -> list[torch.Tensor]:
-        parts = [vars(split).values() for split in (self.data.train, self.data.test)]
+        data = self.lab.data(self.task)
+        parts = [vars(split).values() for split in (data.train, data.test)]
         return [value for part in parts for value in part if isinstance(value, torch.Tensor)]
 
     def order_stream_untouched(self) -> None:
-        run = self.result().run
+        run = self.result.run
         expected = Streams(run.seed)("order")
         for _ in range(run.epoch):
             torch.randperm(len(run.labels), generator=expected)
@@ -231,84 +283,113 @@ class _Kit:
         )
 
     def stop_and_resume_gives_the_same_numbers(self) -> None:
-        whole = self.result()
+        whole = self.result
         # Of a pair, whose parts were stopped after every epoch when they were alone, once.
         stops = range(2, whole.run.epoch + 1)
         with tempfile.TemporaryDirectory() as name:
+            place = Place(Path(name))
             for last in stops if len(self.names) == 1 else stops[1:2]:
                 with contextlib.suppress(_Stopped):
-                    self.train(folder=Path(name), on_epoch=_stop_in(last))
-            resumed = self.train(folder=Path(name))
+                    self.train(place=place, on_epoch=_stop_in(last))
+            resumed = self.train(place=place)
         assert torch.equal(weights(resumed), weights(whole)), (
             "a run that was stopped and resumed ends with other weights: keep all state in "
             "attributes, or write state_dict and load_state_dict"
         )
         assert resumed.record["rows"] == whole.record["rows"], "a resumed run counts other rows"
 
-    def hot_loop_reads_nothing_back(self) -> None:
-        if any(getattr(s.plugin, "reads_back", False) for s in self.strategies):
-            return
-        for epoch in range(self.result().run.epoch):
-            run = self.trained_until(epoch)
-            plan = plan_epoch(run)
-            try:
-                with reading_forbidden(run):
-                    train_plan(run, plan)
-            except (RuntimeError, NotImplementedError) as error:
+    def nothing_that_matters_is_lost_in_a_checkpoint(self) -> None:
+        """Look for what is read after a stop, was not written since, and is not what it was."""
+        with tempfile.TemporaryDirectory() as name:
+            place = Place(Path(name))
+            with self.at_epoch(2, place) as before:
+                old = [dict(vars(part.plugin)) for part in before.run.strategies]
+            with self.lab.started(self.task, self.composition.fresh(), 0, place) as job:
+                job.resume()
+                plugins = [part.plugin for part in job.run.strategies]
+                spies = [Spy(plugin, then) for plugin, then in zip(plugins, old, strict=True)]
+                for plan in epochs(job, validated):
+                    for _ in batches(job, plan):
+                        pass
+        for spy in spies:
+            for name, (then, now) in spy.missed.items():
                 raise AssertionError(
-                    f"in epoch {epoch}, on a device without data, it fails ({error}): something "
-                    "reads a tensor back or names a device; once per epoch is fine, once per "
-                    "batch is not"
-                ) from error
+                    f"{name} was {then} when the run stopped, is {now} after resuming, and is "
+                    "read: a name that begins with an underscore is not kept; call it "
+                    f"{name.lstrip('_')}, or make it anew in setup or on_epoch_start"
+                )
 
-    def trained_until(self, epoch: int) -> Run:
-        """Return a run of its own that stands at the start of this epoch."""
-        device = torch.device("cuda") if torch.cuda.is_available() else _CPU
-        data = _load(self.installed, device=device)
-        run = make_run(data, self.task, self.again(), 0, self.installed, device)
-        run.hook.prepare(run=run)
-        for _ in range(epoch):
-            train_epoch(run)
-            run.close_epoch()
-            metrics = evaluate(run.model, run.train, run.split("validation"), TASK.batch_size)
-            run.hook.on_epoch_end(run=run, epoch=run.epoch, metrics=metrics)
-            run.next_epoch()
-        return run
+    @contextlib.contextmanager
+    def at_epoch(self, number: int, place: Place = NOWHERE) -> Iterator[Job]:
+        """Yield a run of its own that stands at the start of this epoch."""
+        with self.lab.started(self.task, self.composition.fresh(), 0, place) as job:
+            prepare(job)
+            for _ in range(min(number, job.run.epoch_count)):
+                for plan in epoch(job, validated):
+                    for _ in batches(job, plan):
+                        pass
+            yield job
 
-    def saves_what_it_claims(self) -> None:
-        plain = _train([], self.installed, self.data, task=self.task).record
-        ours = self.result().record
-        for strategy in self.strategies:
-            claim = getattr(strategy.plugin, "saves", None)
-            if claim:
-                assert claim in _SAVES, f"saves = {claim!r} is not one of {', '.join(_SAVES)}"
-                before, now = _SAVES[claim](plain), _SAVES[claim](ours)
-                assert now < before, f"it claims to save {claim}: {now} with it, {before} without"
+    def hot_loop_reads_nothing_back(self) -> None:
+        if any(part.kind.reads_back for part in self.composition.parts):
+            return
+        for number in range(self.result.run.epoch):
+            with self.at_epoch(number) as job:
+                plan = plan_epoch(job)
+                try:
+                    with reading_forbidden(job):
+                        for _ in batches(job, plan):
+                            pass
+                except (RuntimeError, NotImplementedError) as error:
+                    raise AssertionError(
+                        f"in epoch {number}, on a device without data, it fails ({error}): "
+                        "something reads a tensor back or names a device; once per epoch is fine, "
+                        "once per batch is not"
+                    ) from error
+
+    def saves_what_it_declares(self) -> None:
+        plain, ours = self.plain.record, self.result.record
+        for part in self.composition.fresh():
+            if saved := part.plugin.saves:
+                before, now = _SAVES[saved](plain), _SAVES[saved](ours)
+                assert now < before, f"it says that it saves {saved}: {now} with, {before} without"
+
+    def does_something_or_says_why_not(self) -> None:
+        if self.result.record["no_effect"]:
+            return
+        counts = [result.record["rows"] for result in (self.result, self.plain)]
+        ours, plain = weights(self.result), weights(self.plain)
+        same = counts[0] == counts[1] and ours.shape == plain.shape and torch.equal(ours, plain)
+        assert not same, (
+            "its run is the baseline's, number by number: implement a hook that changes something, "
+            "or say in setup why it can do nothing here: self.no_effect = '...'"
+        )
 
     def both_savings_show(self) -> None:
-        claims = {getattr(strategy.plugin, "saves", None) for strategy in self.strategies}
-        if claims != {"rows"}:
+        parts = self.composition.fresh()
+        if {part.plugin.saves for part in parts} != {"rows"}:
             return
         # Long enough that what needs a few epochs of history also saves in half of them.
-        longer = {"task": self.task.model_copy(update={"epochs": 2 * TASK.epochs})}
-        pair = self.train(**longer).record["rows"]["trained"]
+        longer = self.task.model_copy(update={"epochs": 2 * TASK.epochs})
+        pair = self.train(task=longer).record["rows"]["trained"]
         known = _ROWS_ALONE.setdefault(self.installed, {})
         for name in self.names:
             if (key := (name, self.task.model)) not in known:
-                alone = self.train(compose(name, self.installed), **longer).record
+                alone = self.lab.run(longer, self.lab.composition(name), 0).record
                 known[key] = alone["rows"]["trained"]
             assert pair < known[key], f"together they train {pair} rows, {name} alone {known[key]}"
 
     def listed_order_matters_only_where_hooks_are_shared(self) -> None:
-        first, second = (set(strategy.hooks()) for strategy in self.strategies)
-        if any(hook_kind(hook) in ("chain", "own") for hook in first & second):
+        first, second = (set(part.hooks()) for part in self.composition.parts)
+        if any(HOOKS[hook] in ("chain", "own") for hook in first & second):
             return
-        swapped = self.train(self.again()[::-1])
-        assert torch.equal(weights(swapped), weights(self.result())), (
+        swapped = self.lab.run(self.task, self.composition.fresh()[::-1], 0)
+        assert torch.equal(weights(swapped), weights(self.result)), (
             "they share no chain or own hook, yet the order in which they are written matters"
         )
 
 
+_PLAIN: WeakKeyDictionary[Installed, dict[str, Result]] = WeakKeyDictionary()
 # A strategy takes part in many pairs, and trains the same rows alone before each.
 _ROWS_ALONE: WeakKeyDictionary[Installed, dict[tuple[str, str], int]] = WeakKeyDictionary()
 _SAVES: dict[str, Callable[[dict[str, Any]], float]] = {
@@ -331,7 +412,7 @@ def _stop_in(last: int) -> Callable[..., None]:
     return on_epoch
 
 
-class _Watcher:
+class _Watcher(Strategy):
     """Notes the global random state at the borders of epochs; the tiny network draws nothing."""
 
     def __init__(self) -> None:
@@ -345,15 +426,6 @@ class _Watcher:
     def on_epoch_end(self, run):
         self.states.append(global_state(run.device))
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
+        """Return nothing: a checkpoint need not hold what it has seen."""
         return {}
-
-
-def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, torch.Tensor):
-        return torch.equal(a, b)
-    if isinstance(a, dict):
-        return all(_same(a[key], b[key]) for key in a)
-    if isinstance(a, tuple) and any(isinstance(item, torch.Tensor) for item in a):
-        return all(_same(x, y) for x, y in zip(a, b, strict=True))
-    return a == b

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils.benchmark import Timer
 
-from dataeff import hookimpl
+from dataeff import Strategy, hookimpl
 
 
 @hookimpl
@@ -19,7 +19,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class AMP:
+class AMP(Strategy):
     """Autocast the network; float16 also scales the loss, so that small gradients survive.
 
     `auto` is float16 on CUDA devices without bfloat16, bfloat16 elsewhere. Gradients are unscaled

@@ -5,12 +5,11 @@ Zhang, Yu and Dhillon 2019, https://arxiv.org/abs/1905.03381
 
 import math
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Annotated, Literal
 
 import torch
-from dataeff_plugins.holding import Holding
-from dataeff_plugins.overhead import told
+from dataeff_plugins._holding import Holding
+from dataeff_plugins._overhead import told
 from pydantic import Field
 
 from dataeff import Plan, hookimpl
@@ -47,7 +46,7 @@ class AutoAssist(Holding):
     @property
     def saves(self):
         """Rows, unless as many are trained as without the assistant."""
-        return "rows" if self.epoch == "pass" else None
+        return "rows" if self.epoch == "pass" else ""
 
     @hookimpl
     def setup(self, run):
@@ -60,7 +59,6 @@ class AutoAssist(Holding):
         self.offered = self.passed = 0
         # One that knows nothing calls a half hard.
         self.pass_rate = (1 + self.gamma) / 2
-        self.seconds = 0.0
 
     @hookimpl(wrapper=True)
     def plan_epoch(self, run):
@@ -74,14 +72,13 @@ class AutoAssist(Holding):
     def select_batch(self, run, batch):
         if run.epoch < self.bootstrap or not batch.R:
             return
-        begin = perf_counter()
-        guess = hardness(self.pixels, self.classes, batch.x.flatten(1), batch.y)
-        odds = batch.per_row(self.gamma + (1 - self.gamma) * guess)
-        luck = torch.rand(batch.R, generator=run.rng("auto_assist"))
-        passing = (luck.to(run.device, non_blocking=True) < odds).nonzero()[:, 0]
+        with run.timed("assistant"):
+            guess = hardness(self.pixels, self.classes, batch.x.flatten(1), batch.y)
+            odds = batch.per_row(self.gamma + (1 - self.gamma) * guess)
+            luck = torch.rand(batch.R, generator=run.rng("auto_assist"))
+            passing = (luck.to(run.device, non_blocking=True) < odds).nonzero()[:, 0]
         self.offered += batch.R
         self.passed += len(passing)
-        self.seconds += perf_counter() - begin
         self.hold(run, batch, passing)
 
     # Before all others: the assistant learns from images as it will be asked about them, neither
@@ -91,18 +88,18 @@ class AutoAssist(Holding):
         self._x = batch.x.flatten(1)
 
     @hookimpl
-    def observe_batch(self, batch, logits, losses):
-        begin, a = perf_counter(), self.momentum
-        self.loss_sum = a * self.loss_sum + (1 - a) * losses.sum()
-        self.loss_count = a * self.loss_count + (1 - a) * batch.S
-        if self.target == "mean":
-            hard = losses > self.loss_sum / self.loss_count
-        else:
-            hard = logits.argmax(1) != batch.y
-        guess = learn(self.pixels, self.classes, self._x, batch.y, hard, self.lr, self.decay)
-        self.agreed += ((guess > 0.5) == hard).sum()
-        self.judged += batch.S
-        self.seconds += perf_counter() - begin
+    def observe_batch(self, run, batch, logits, losses):
+        with run.timed("assistant"):
+            a = self.momentum
+            self.loss_sum = a * self.loss_sum + (1 - a) * losses.sum()
+            self.loss_count = a * self.loss_count + (1 - a) * batch.S
+            if self.target == "mean":
+                hard = losses > self.loss_sum / self.loss_count
+            else:
+                hard = logits.argmax(1) != batch.y
+            guess = learn(self.pixels, self.classes, self._x, batch.y, hard, self.lr, self.decay)
+            self.agreed += ((guess > 0.5) == hard).sum()
+            self.judged += batch.S
 
     @hookimpl
     def end_epoch(self):
@@ -113,8 +110,7 @@ class AutoAssist(Holding):
     @hookimpl
     def report(self, run):
         return {
-            "assistant_seconds": self.seconds,
-            "assistant_note": told("the assistant", self.seconds, run),
+            "assistant_note": told("the assistant", run.timed_share("assistant")),
             "assistant_pass_rate": self.passed / max(1, self.offered),
             "assistant_accuracy": float(self.agreed) / max(1, self.judged),
         }

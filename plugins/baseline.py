@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dataeff import hookimpl
+from dataeff import Strategy, hookimpl
 
 
 @hookimpl
@@ -11,5 +11,8 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class Baseline:
+class Baseline(Strategy):
     """Change nothing: what every other strategy is compared with."""
+
+    def __post_init__(self):
+        self.no_effect = "it is plain training"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from dataeff_plugins.coresets import WeightedCoreset, budgets, gradients, last_layer
-from dataeff_plugins.facility import cluster_sizes, greedy
+from dataeff_plugins._coresets import WeightedCoreset, budgets, gradients, last_layer
+from dataeff_plugins._facility import cluster_sizes, greedy
 
 from dataeff import hookimpl
 

@@ -6,7 +6,7 @@ Paul, Ganguli and Dziugaite 2021, Deep Learning on a Data Diet, https://arxiv.or
 from dataclasses import dataclass
 
 import torch.nn.functional as F
-from dataeff_plugins.pruning import ScorePruning
+from dataeff_plugins._pruning import ScorePruning
 
 from dataeff import hookimpl
 

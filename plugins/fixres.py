@@ -9,12 +9,12 @@ from itertools import dropwhile
 from typing import Annotated
 
 import torch
-from dataeff_plugins.residual import residual_blocks
-from dataeff_plugins.resizing import readable_size, resized
+from dataeff_plugins._residual import residual_blocks
+from dataeff_plugins._resizing import readable_size, resized
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import nn
 
-from dataeff import DataeffError, Share, hookimpl
+from dataeff import DataeffError, Share, Strategy, hookimpl
 
 
 @hookimpl
@@ -23,7 +23,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class FixRes:
+class FixRes(Strategy):
     """Train at `scale` of the size; the last `finetune` of the epochs are for full images.
 
     These see the images as tests do, without augmentation, and train the classifier and the last
@@ -36,7 +36,7 @@ class FixRes:
     finetune: Annotated[float, Field(gt=0, lt=1)] = 0.05
     lr: PositiveFloat = 8e-3
     multiple: PositiveInt = 2
-    claims = ("resolution",)
+    reserves = ("resolution",)
     saves = "flops"
 
     @hookimpl

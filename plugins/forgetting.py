@@ -6,10 +6,10 @@ Toneva et al. 2019, https://arxiv.org/abs/1812.05159
 from dataclasses import dataclass
 
 import torch
-from dataeff_plugins.pruning import ScorePruning
+from dataeff_plugins._pruning import ScorePruning
 from pydantic import PositiveInt
 
-from dataeff import hookimpl
+from dataeff import Strategy, hookimpl
 
 
 @hookimpl
@@ -41,7 +41,7 @@ class Forgetting(ScorePruning):
         return samples[torch.randperm(len(samples), generator=run.rng("forgetting"))]
 
 
-class EventCounter:
+class EventCounter(Strategy):
     """Looks on while a network trains, and counts how often each sample is forgotten."""
 
     def __init__(self, n, device):

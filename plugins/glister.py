@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch
-from dataeff_plugins.coresets import Coreset, gradients, last_layer
+from dataeff_plugins._coresets import Coreset, gradients, last_layer
 from pydantic import Field
 
 from dataeff import DataeffError, hookimpl

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dataeff import hookimpl
+from dataeff import Strategy, hookimpl
 
 
 @hookimpl
@@ -18,7 +18,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class GradAccumulation:
+class GradAccumulation(Strategy):
     """Step once for every `steps` batches, and for what is left at the end of an epoch.
 
     The step is that of one batch as large as them all: each row weighs the same, however the

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch
-from dataeff_plugins.coresets import WeightedCoreset, budgets, gradients, last_layer
-from dataeff_plugins.pursuit import pursue
+from dataeff_plugins._coresets import WeightedCoreset, budgets, gradients, last_layer
+from dataeff_plugins._pursuit import pursue
 from pydantic import Field
 
 from dataeff import hookimpl

@@ -8,8 +8,8 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
+from dataeff_plugins._pruning import ScorePruning
 from dataeff_plugins.el2n import error_norm
-from dataeff_plugins.pruning import ScorePruning
 from torch.func import functional_call, grad, vmap
 
 from dataeff import hookimpl

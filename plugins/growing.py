@@ -9,12 +9,12 @@ from typing import Annotated
 
 import torch
 import torch.nn.functional as F
-from dataeff_plugins.residual import make_skippable, refuse_compiling
-from dataeff_plugins.surgery import channel_layout, cut, put, recut
+from dataeff_plugins._residual import make_skippable, refuse_compiling
+from dataeff_plugins._surgery import channel_layout, cut, put, recut
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import nn
 
-from dataeff import Share, hookimpl
+from dataeff import Share, Strategy, hookimpl
 
 
 @hookimpl
@@ -23,7 +23,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class Growing:
+class Growing(Strategy):
     """Train a part of the network in each epoch, drawn by scores that are trained with it.
 
     A structure is a group of up to `group` channels within a branch, or a whole branch (but the
@@ -48,7 +48,7 @@ class Growing:
     penalty: PositiveFloat = 1.0
     hottest: PositiveFloat = 200.0
     settle: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    claims = ("blocks",)
+    reserves = ("blocks",)
     saves = "flops"
 
     @hookimpl

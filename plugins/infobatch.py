@@ -9,7 +9,7 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
-from dataeff import hookimpl, portion
+from dataeff import Strategy, hookimpl, portion
 
 
 @hookimpl
@@ -18,7 +18,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class InfoBatch:
+class InfoBatch(Strategy):
     """Prune the share `prune` of the samples whose last loss is below the mean of all, at random.
 
     Those of them that stay weigh 1 / (1 - prune), so that the expected gradient is that of all

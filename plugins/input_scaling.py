@@ -6,10 +6,10 @@ runtime)
 
 from dataclasses import dataclass
 
-from dataeff_plugins.resizing import readable_size, resized
+from dataeff_plugins._resizing import readable_size, resized
 from pydantic import PositiveInt
 
-from dataeff import Share, hookimpl
+from dataeff import Share, Strategy, hookimpl
 
 
 @hookimpl
@@ -18,7 +18,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class InputScaling:
+class InputScaling(Strategy):
     """Train at `scale` of the height and width, each rounded to a multiple of `multiple`.
 
     Bilinear, without smoothing. An image is not made so small that the network's last feature map
@@ -27,7 +27,7 @@ class InputScaling:
 
     scale: Share = 0.75
     multiple: PositiveInt = 2
-    claims = ("resolution",)
+    reserves = ("resolution",)
     saves = "flops"
 
     @hookimpl

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from dataeff import hookimpl, portion
+from dataeff import Strategy, hookimpl, portion
 
 Part = Annotated[float, Field(ge=0, le=1)]
 
@@ -21,7 +21,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class Kakurenbo:
+class Kakurenbo(Strategy):
     """Hide of the share `hide` with the lowest losses those that are right and sure by `tau`.
 
     Sure means a largest probability of `tau` or more. At the end of an epoch the hidden samples

@@ -10,7 +10,7 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
-from dataeff import Plan, hookimpl
+from dataeff import Plan, Strategy, hookimpl
 
 
 @hookimpl
@@ -19,7 +19,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class MinibatchSkipping:
+class MinibatchSkipping(Strategy):
     """Skip each batch of an epoch with probability `skip`, on its own coin; one always stays.
 
     Epochs and learning rate are those of the baseline: the schedule follows the progress of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from dataeff_plugins.mixtrain.selection import added, limits_of, look, observed_sums
 
-from dataeff import hookimpl
+from dataeff import Strategy, hookimpl
 
 
 @hookimpl
@@ -17,7 +17,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class OracleSkipping:
+class OracleSkipping(Strategy):
     """Skip a sample in the next epoch while its loss is below L_corr, the mean of those right.
 
     The loss of a skipped sample is measured anew after every epoch, by a forward pass that is not

@@ -6,7 +6,7 @@ https://arxiv.org/abs/2312.10024
 
 from dataclasses import dataclass
 
-from dataeff import hookimpl
+from dataeff import Strategy, hookimpl
 
 
 @hookimpl
@@ -15,7 +15,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class PinMemory:
+class PinMemory(Strategy):
     """Pin the batches that come from files or from host memory, and do not wait for their copies.
 
     Where nothing is copied from host to device, it does nothing, and the row says so: on a CPU, and
@@ -24,10 +24,7 @@ class PinMemory:
 
     @hookimpl
     def setup(self, run):
-        self.no_effect = ""
         if run.device.type == "cpu":
             self.no_effect = "batches stay in the memory of the CPU"
-        elif not hasattr(run.train, "pinned"):
+        elif not run.pin():
             self.no_effect = "the whole dataset is on the device from the start (write memory=host)"
-        else:
-            run.train = run.train.pinned()

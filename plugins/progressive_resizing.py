@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch
-from dataeff_plugins.resizing import cells, grown, readable_size, resized, scaled
+from dataeff_plugins._resizing import cells, grown, readable_size, resized, scaled
 from pydantic import Field, PositiveInt
 
-from dataeff import Share, hookimpl
+from dataeff import Share, Strategy, hookimpl
 
 Part = Annotated[float, Field(ge=0, le=1)]
 
@@ -22,7 +22,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class ProgressiveResizing:
+class ProgressiveResizing(Strategy):
     """Train at `initial` of the size for `delay` of training, then at ever larger sizes.
 
     The scale grows linearly and is 1 for the last `finetune` of training. Sides are rounded to a
@@ -36,7 +36,7 @@ class ProgressiveResizing:
     finetune: Part = 0.2
     multiple: PositiveInt = 2
     mode: Literal["resize", "crop"] = "resize"
-    claims = ("resolution",)
+    reserves = ("resolution",)
     saves = "flops"
 
     def __post_init__(self):

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import torch
-from dataeff_plugins.residual import make_skippable
-from dataeff_plugins.surgery import channel_layout, narrow
+from dataeff_plugins._residual import make_skippable
+from dataeff_plugins._surgery import channel_layout, narrow
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from dataeff import hookimpl
+from dataeff import Strategy, hookimpl
 
 
 @hookimpl
@@ -20,7 +20,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class PruneTrain:
+class PruneTrain(Strategy):
     """Add a group lasso over channels to the loss; every `every` epochs cut out those that died.
 
     Its strength is set by the first batch, so that `ratio` of the loss is the lasso's, and stays. A
@@ -35,7 +35,7 @@ class PruneTrain:
     ratio: Annotated[float, Field(gt=0, lt=1)] = 0.2
     every: PositiveInt = 10
     threshold: PositiveFloat = 1e-4
-    claims = ("blocks",)
+    reserves = ("blocks",)
     saves = "flops"
 
     @hookimpl

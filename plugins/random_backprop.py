@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 
-from dataeff import Plan, Share, hookimpl, portion
+from dataeff import Plan, Share, Strategy, hookimpl, portion
 
 
 @hookimpl
@@ -17,7 +17,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class RandomBackprop:
+class RandomBackprop(Strategy):
     """Train a uniformly drawn share of each batch; what is dropped is not even loaded.
 
     `shrink` trains smaller batches, as many as before; `accumulate` fills them up, so that there

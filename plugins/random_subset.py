@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 
-from dataeff import Share, hookimpl, portion
+from dataeff import Share, Strategy, hookimpl, portion
 
 
 @hookimpl
@@ -17,7 +17,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class RandomSubset:
+class RandomSubset(Strategy):
     """Train on a uniformly drawn share of the samples, one for the run or a new one each epoch."""
 
     keep: Share = 0.5

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch
-from dataeff_plugins.lookahead import ScoreMode, losses_of
+from dataeff_plugins._lookahead import ScoreMode, losses_of
 from pydantic import Field
 
-from dataeff import DataeffError, Plan, Share, hookimpl
+from dataeff import DataeffError, Plan, Share, Strategy, hookimpl
 
 
 @hookimpl
@@ -19,7 +19,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class RhoLoss:
+class RhoLoss(Strategy):
     """Of each batch of candidates, 1 / keep times as large, train the rows of highest excess loss.
 
     The excess is over the irreducible loss: what a network says that was trained beforehand, for

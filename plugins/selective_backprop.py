@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import torch
-from dataeff_plugins.holding import Holding
-from dataeff_plugins.lookahead import ScoreMode, losses_of
+from dataeff_plugins._holding import Holding
+from dataeff_plugins._lookahead import ScoreMode, losses_of
 from pydantic import Field
 
 from dataeff import hookimpl

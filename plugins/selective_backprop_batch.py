@@ -9,10 +9,10 @@ from typing import Annotated
 
 import torch
 import torch.nn.functional as F
-from dataeff_plugins.lookahead import ScoreMode, losses_of
+from dataeff_plugins._lookahead import ScoreMode, losses_of
 from pydantic import Field
 
-from dataeff import DataeffError, Share, hookimpl, portion
+from dataeff import DataeffError, Share, Strategy, hookimpl, portion
 
 Moment = Annotated[float, Field(ge=0, le=1)]
 
@@ -23,7 +23,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class SelectiveBackpropBatch:
+class SelectiveBackpropBatch(Strategy):
     """Draw a share of each batch, with odds that rise with the rank of the loss.
 
     The batch shrinks to that share, but not below two rows: BatchNorm has no variance of one.

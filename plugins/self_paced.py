@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 
-from dataeff import Share, hookimpl, portion
+from dataeff import Share, Strategy, hookimpl, portion
 
 
 @hookimpl
@@ -18,7 +18,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class SelfPaced:
+class SelfPaced(Strategy):
     """Train the share of the samples whose last loss is lowest, from `start` up to all of them.
 
     The share grows linearly and is 1 from the progress `until` on; who is above its limit is not

@@ -5,7 +5,7 @@ Kaddour et al. 2023, No Train No Gain, https://arxiv.org/abs/2307.06440
 
 from dataclasses import dataclass
 
-from dataeff import Share, hookimpl
+from dataeff import Share, Strategy, hookimpl
 
 
 @hookimpl
@@ -14,7 +14,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class ShortSchedule:
+class ShortSchedule(Strategy):
     """Train for a share of the epochs; the learning rate still decays in full."""
 
     share: Share = 0.5

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from dataeff_plugins.residual import (
+from dataeff_plugins._residual import (
     branch_works,
     make_skippable,
     refuse_compiling,
     residual_blocks,
 )
 
-from dataeff import Share, hookimpl
+from dataeff import Share, Strategy, hookimpl
 
 
 @hookimpl
@@ -23,7 +23,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class StochasticDepth:
+class StochasticDepth(Strategy):
     """Skip the branch of a residual block for a whole batch: of the last one at 1 - `survival`.
 
     The chance to be skipped grows linearly from the first block to the last. What is skipped costs
@@ -32,7 +32,7 @@ class StochasticDepth:
     """
 
     survival: Share = 0.5
-    claims = ("blocks",)
+    reserves = ("blocks",)
     saves = "flops"
 
     @hookimpl
@@ -40,13 +40,20 @@ class StochasticDepth:
         refuse_compiling(run, "stochastic_depth")
         blocks = residual_blocks(run, "stochastic_depth")
         self._survival = survivals(len(blocks), self.survival)
-        self._work = branch_works(run, blocks)
+        self._branches, self._shape = blocks, tuple(run.shape)
+        self._work = branch_works(run, blocks, self._shape)
         self._blocks = [block.module for block in blocks]
         for block, chance in zip(blocks, self._survival, strict=True):
             make_skippable(block.module)
             block.end.register_forward_hook(partial(expected, block.module, chance))
         self._share = 1.0
         self.blocks_run, self.batches = 0, 0
+
+    # Images may be small by now, and branches have other shares of the work in these.
+    @hookimpl
+    def transform_batch(self, run, batch):
+        if self._shape != (shape := tuple(batch.x.shape[1:])):
+            self._shape, self._work = shape, branch_works(run, self._branches, shape)
 
     @hookimpl(wrapper=True)
     def forward(self, run):

@@ -127,7 +127,7 @@ def without_runs(base, *strategies):
     blank = table["strategy"].isin(strategies)
     numbers = table.select_dtypes("float").columns
     table.loc[blank, numbers] = np.nan
-    table.loc[blank, ["claim", "verdict", "against_controls"]] = ""
+    table.loc[blank, ["verdict", "sentence", "against_controls"]] = ""
     table.loc[blank, "n"] = 0
     table.loc[blank, "pareto"] = False
     kept = {
@@ -151,8 +151,8 @@ def _measure(draw, methods, controls, task, conditions, seeds, epochs, classes):
     log_half = half * ratios.std(1, ddof=1) if seeds > 1 else np.full(count, np.nan)
     speed, gap = np.exp(ratios.mean(1)), gaps.mean(1)
     frame = pd.DataFrame({"task": task, "strategy": names})
-    frame["claim"] = [
-        _claim(*line, seeds) for line in zip(ratios.mean(1), log_half, gap, gap_half, strict=True)
+    frame["verdict"] = [
+        _verdict(*line, seeds) for line in zip(ratios.mean(1), log_half, gap, gap_half, strict=True)
     ]
     numbers = {
         "n": seeds,
@@ -186,11 +186,11 @@ def _measure(draw, methods, controls, task, conditions, seeds, epochs, classes):
         "peak_memory_mib": 425.4,
     }
     frame = frame.assign(**numbers)
-    tier = np.where(frame["claim"] == "faster and no worse", 0, np.where(speed > 1.05, 2, 1))
+    tier = np.where(frame["verdict"] == "faster and no worse", 0, np.where(speed > 1.05, 2, 1))
     order = pd.Series(np.lexsort((-speed, tier))).argsort() + 1.0
     frame.insert(2, "rank", order)
-    frame["verdict"] = [_verdict(row, seeds) for row in frame.itertuples()]
-    frame.loc[0, ["claim", "verdict"]] = ""
+    frame["sentence"] = [_sentence(line, seeds) for line in frame.itertuples()]
+    frame.loc[0, ["verdict", "sentence"]] = ""
     control = frame["strategy"].isin(controls)
     better = "better, +0.81 points (+0.60..+1.02), against random_backprop at 1.44x"
     told = ~control & (frame["speedup"] > 1.1) & bool(controls)
@@ -260,7 +260,7 @@ def _measure(draw, methods, controls, task, conditions, seeds, epochs, classes):
     return frame, cells, curves, per_class
 
 
-def _claim(log_speed, log_half, gap, gap_half, seeds):
+def _verdict(log_speed, log_half, gap, gap_half, seeds):
     if seeds < 2:
         return "no verdict"
     pace = "faster" if log_speed > log_half else "slower" if log_speed < -log_half else ""
@@ -270,12 +270,12 @@ def _claim(log_speed, log_half, gap, gap_half, seeds):
     return pace or ("worse" if worse else "undecided")
 
 
-def _verdict(row, seeds):
+def _sentence(line, seeds):
     if seeds < 2:
-        return f"{row.speedup:.2f}x, accuracy {row.difference:+.2f}: no verdict, for one seed"
-    speed = f"{row.speedup:.2f}x ({row.speedup_low:.2f}-{row.speedup_high:.2f})"
-    points = f"{row.difference:+.2f} ({row.difference_low:+.2f}..{row.difference_high:+.2f})"
-    return f"{speed}, accuracy {points}: {row.claim}"
+        return f"{line.speedup:.2f}x, accuracy {line.difference:+.2f}: no verdict, for one seed"
+    speed = f"{line.speedup:.2f}x ({line.speedup_low:.2f}-{line.speedup_high:.2f})"
+    points = f"{line.difference:+.2f} ({line.difference_low:+.2f}..{line.difference_high:+.2f})"
+    return f"{speed}, accuracy {points}: {line.verdict}"
 
 
 def _composition(task, conditions, strategies):

@@ -1,6 +1,8 @@
 """Shared fixtures; one thread per test process, because the networks are tiny."""
 
 import os
+import random
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import hypothesis
 import pytest
 import torch
 from hypothesis.configuration import set_hypothesis_home_dir
+from loose import LOOSE
 
 from dataeff.plugins import Installed, load_plugins
 
@@ -20,6 +23,38 @@ torch.set_num_threads(1)
 set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "dataeff-hypothesis")
 hypothesis.settings.register_profile("dataeff", database=None, deadline=None)
 hypothesis.settings.load_profile("dataeff")
+
+
+EVERYTHING = os.environ.get("DATAEFF_ALL") == "1"
+"""Whether every case is run (make test-all), or a sample of those that are many (make test)."""
+
+
+def _commit() -> str:
+    """Return the commit that is tested; a fixed word where there is no git."""
+    here = Path(__file__).parent
+    asked = ["git", "rev-parse", "--short=12", "HEAD"]
+    try:
+        return subprocess.run(asked, cwd=here, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return "dataeff"
+
+
+# A red run is repeated by the seed that stands below it; every process draws the same cases.
+SEED = os.environ.setdefault("DATAEFF_SEED", _commit().strip())
+
+
+def drawn(cases: list, count: int) -> list:
+    """Return some cases, in their order, another choice for each commit; all of them if asked."""
+    if EVERYTHING or count >= len(cases):
+        return cases
+    places = random.Random(SEED).sample(range(len(cases)), count)
+    return [cases[place] for place in sorted(places)]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how the cases were chosen; a header is not shown by quiet runs."""
+    again = f"some cases were drawn; the same again: DATAEFF_SEED={SEED}; all: DATAEFF_ALL=1"
+    terminalreporter.write_line("every case was run" if EVERYTHING else again)
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +69,25 @@ def installed(shared_installed) -> Installed:
     for kind in ("strategies", "datasets", "models", "suites", "analyses"):
         getattr(fresh, kind)._entries.update(getattr(shared_installed, kind)._entries)
     return fresh
+
+
+@pytest.fixture(autouse=True, scope="session")
+def cache_home(tmp_path_factory):
+    """Keep the user's own cache out of tests; theirs is shared by all processes of a session."""
+    base = tmp_path_factory.getbasetemp()
+    home = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(home))
+        yield home
+
+
+@pytest.fixture
+def loose(tmp_path):
+    """Return a folder with a loose plugin."""
+    folder = tmp_path / "loose"
+    folder.mkdir()
+    (folder / "half.py").write_text(LOOSE)
+    return str(folder)
 
 
 @pytest.fixture(autouse=True)

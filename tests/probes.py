@@ -1,16 +1,11 @@
 """What tests share to look into a run."""
 
-import torch
-
-from dataeff import hookimpl
-from dataeff.data import load_dataset
-from dataeff.testing import TASK
-from dataeff.training.cell import make_run
-
-CPU = torch.device("cpu")
+from dataeff import Strategy, hookimpl
+from dataeff.testing import TASK, lab_of
+from dataeff.training.loop import batches, epoch
 
 
-class Stateless:
+class Stateless(Strategy):
     """A probe that a checkpoint need not hold."""
 
     def state_dict(self):
@@ -36,8 +31,21 @@ class Books(Stateless):
         self.epochs[-1] |= {i: (loss, weight) for i, loss, weight in columns}
 
 
+def fresh_job(installed, text="", seed=0, **changes):
+    """Set up the kit's little task with a composition, untrained."""
+    lab = lab_of(installed)
+    strategies = lab.composition(text).fresh() if text else []
+    with lab.started(TASK.model_copy(update=changes), strategies, seed) as job:
+        return job
+
+
 def fresh_run(installed, **changes):
-    """Set up the kit's little task, untrained."""
-    task = TASK.model_copy(update=changes)
-    data = load_dataset(task.dataset, installed.datasets, root=None, device=CPU)
-    return make_run(data, task, [], 0, installed, CPU)
+    """Set up the kit's little task, untrained, as a strategy would see it."""
+    return fresh_job(installed, **changes).run
+
+
+def train_epoch(job):
+    """Train the next epoch, unmeasured."""
+    for plan in epoch(job, lambda job: {}):
+        for _ in batches(job, plan):
+            pass

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from dataeff_plugins.amp import AMP
 from dataeff_plugins.pin_memory import PinMemory
-from probes import Stateless
+from probes import Stateless, fresh_job
 from records import Folder
 from torch import nn
 
@@ -217,16 +217,16 @@ def test_training_is_the_same_wherever_the_images_stay(installed):
     assert pinned.record["no_effect"] == "batches stay in the memory of the CPU"
 
 
-class FakeRun:
-    """A run on a device that this machine need not have."""
+def elsewhere(installed, train):
+    """Return a run over these samples, on a device that this machine need not have."""
+    job = fresh_job(installed)
+    job.train, job.run.device = train, torch.device("cuda")
+    return job.run
 
-    def __init__(self, train):
-        self.device, self.train = torch.device("cuda"), train
 
-
-def test_pinning_pins_what_is_streamed_and_only_that():
+def test_pinning_pins_what_is_streamed_and_only_that(installed):
     stream = StreamSplit(["a.png"], torch.zeros(1, dtype=torch.long))
-    run, strategy = FakeRun(stream), PinMemory()
+    run, strategy = elsewhere(installed, stream), PinMemory()
     strategy.setup(run)
     assert strategy.no_effect == ""
     assert run.train is not stream, "another run may read the same dataset"
@@ -241,7 +241,7 @@ def test_pinning_pins_images_on_the_host_but_not_on_the_device(installed):
     ):
         text = f"{TASK.dataset[:-1]},memory={memory}]"
         data = load_dataset(text, installed.datasets, root=None, device=torch.device("cpu"))
-        run, strategy = FakeRun(data.train), PinMemory()
+        run, strategy = elsewhere(installed, data.train), PinMemory()
         strategy.setup(run)
         assert strategy.no_effect == no_effect
         assert getattr(run.train, "_pin", False) == (memory == "host")
@@ -254,8 +254,8 @@ def test_a_row_without_effect_has_no_verdict_and_no_place(tmp_path):
     folder.fill("fast", [70, 71, 72.5], [5, 5.1, 4.9])
     folder.fill("idle", [70, 71, 72], [9.1, 9.2, 9.0], no_effect="nothing is copied")
     table = folder.board().table.set_index("strategy")
-    assert table.loc["idle", "claim"] == "no effect here"
-    assert table.loc["idle", "verdict"] == "no effect here: nothing is copied"
+    assert table.loc["idle", "verdict"] == "no effect here"
+    assert table.loc["idle", "sentence"] == "no effect here: nothing is copied"
     assert table.loc[["base", "fast", "idle"], "rank"].isna().tolist() == [False, False, True]
     assert list(table.index[:3]) == ["base", "fast", "idle"]
     assert not table.loc["idle", "pareto"]

@@ -5,10 +5,12 @@ import json
 import pandas as pd
 import pytest
 import torch
+from conftest import drawn
 from shell import ok
 
 from dataeff.testing import TASK, train_tiny
 from dataeff.training.artefact import Shelf
+from dataeff.training.job import Place
 
 SHARED = "el2n[models=1,epochs=1,keep=0.5,reuse=true]"
 ALONE = "el2n[models=1,epochs=1,keep=0.5]"
@@ -26,7 +28,7 @@ def scores(result):
 
 
 def test_scores_are_kept_with_what_made_them_and_what_they_cost(shelf):
-    result = train_tiny(ALONE, shelf=shelf)
+    result = train_tiny(ALONE, place=Place(shelf=shelf))
     (entry,) = result.record["artefacts"]
     assert entry["made"] is True
     assert entry["reuse"] is False
@@ -52,8 +54,8 @@ def test_scores_are_kept_with_what_made_them_and_what_they_cost(shelf):
 
 
 def test_who_reuses_scores_gets_the_same_numbers_and_pays_in_full(shelf):
-    first = train_tiny(SHARED, shelf=shelf, task=WHOLE)
-    second = train_tiny(SHARED, shelf=shelf, task=WHOLE)
+    first = train_tiny(SHARED, place=Place(shelf=shelf), task=WHOLE)
+    second = train_tiny(SHARED, place=Place(shelf=shelf), task=WHOLE)
     assert [run.record["artefacts"][0]["made"] for run in (first, second)] == [True, False]
     assert torch.equal(scores(first), scores(second))
     for name in ("rows", "flops"):
@@ -65,7 +67,9 @@ def test_who_reuses_scores_gets_the_same_numbers_and_pays_in_full(shelf):
 
 def test_who_reuses_gradients_pays_for_them_too(shelf):
     text = "grand[models=1,epochs=1,reuse=true]"
-    first, second = (train_tiny(text, shelf=shelf, task=WHOLE).record for _ in range(2))
+    first, second = (
+        train_tiny(text, place=Place(shelf=shelf), task=WHOLE).record for _ in range(2)
+    )
     assert not second["artefacts"][0]["made"]
     assert first["flops"] == second["flops"]
     assert first["rows"] == second["rows"]
@@ -73,15 +77,17 @@ def test_who_reuses_gradients_pays_for_them_too(shelf):
 
 def test_reused_scores_do_not_hang_on_who_came_first(tmp_path):
     ours = [Shelf(tmp_path / name) for name in ("one", "other")]
-    first = train_tiny(SHARED, shelf=ours[0], task=WHOLE, seed=3)
-    second = train_tiny(SHARED, shelf=ours[1], task=WHOLE, seed=4)
+    first = train_tiny(SHARED, place=Place(shelf=ours[0]), task=WHOLE, seed=3)
+    second = train_tiny(SHARED, place=Place(shelf=ours[1]), task=WHOLE, seed=4)
     assert torch.equal(scores(first), scores(second))
     alone = [train_tiny(ALONE, task=WHOLE, seed=seed) for seed in (3, 4)]
     assert not torch.equal(*map(scores, alone))
 
 
 def made(shelf, *strategies, **options):
-    return train_tiny(*strategies, shelf=shelf, **options).record["artefacts"][0]["made"]
+    return train_tiny(*strategies, place=Place(shelf=shelf), **options).record["artefacts"][0][
+        "made"
+    ]
 
 
 def test_all_seeds_and_all_shares_use_one_artefact(shelf):
@@ -93,14 +99,17 @@ def test_all_seeds_and_all_shares_use_one_artefact(shelf):
 
 @pytest.mark.parametrize(
     ("strategies", "changes"),
-    [
-        ([SHARED.replace("epochs=1", "epochs=2")], {}),
-        ([SHARED.replace("models=1", "models=2")], {}),
-        ([SHARED, "amp"], {}),
-        ([SHARED], {"lr": 0.01}),
-        ([SHARED], {"model": "tiny[width=4]"}),
-        ([SHARED], {"validation": 0.1}),
-    ],
+    drawn(
+        [
+            ([SHARED.replace("epochs=1", "epochs=2")], {}),
+            ([SHARED.replace("models=1", "models=2")], {}),
+            ([SHARED, "amp"], {}),
+            ([SHARED], {"lr": 0.01}),
+            ([SHARED], {"model": "tiny[width=4]"}),
+            ([SHARED], {"validation": 0.1}),
+        ],
+        3,
+    ),
 )
 def test_what_scores_hang_on_makes_others(shelf, strategies, changes):
     assert made(shelf, SHARED, task=WHOLE)
@@ -124,7 +133,7 @@ def test_without_reuse_scores_are_made_each_time(shelf):
 
 
 def test_half_an_artefact_is_none(shelf):
-    key = train_tiny(SHARED, shelf=shelf, task=WHOLE).record["artefacts"][0]["key"]
+    key = train_tiny(SHARED, place=Place(shelf=shelf), task=WHOLE).record["artefacts"][0]["key"]
     (shelf.folder / f"el2n-{key}.json").write_text("{")
     assert made(shelf, SHARED, task=WHOLE)
 

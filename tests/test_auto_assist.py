@@ -9,7 +9,7 @@ from probes import Stateless
 from selections import stream_of
 
 from dataeff import DataeffError, Plan, hookimpl
-from dataeff.testing import TASK, check_strategy, train_tiny, weights
+from dataeff.testing import TASK, train_tiny, weights
 
 
 class Start(Stateless):
@@ -219,8 +219,3 @@ def test_what_makes_no_sense_is_refused(installed):
     for parameters in ("gamma=1.1", "lr=0", "momentum=1", "bootstrap=-1", "target=loss", "epoch=1"):
         with pytest.raises(DataeffError):
             train_tiny(f"auto_assist[{parameters}]", installed=installed)
-
-
-def test_conforms():
-    assert len(check_strategy("auto_assist[target=pred,gamma=0.1,bootstrap=0]")) == 8
-    assert len(check_strategy("auto_assist[epoch=batches]")) == 8

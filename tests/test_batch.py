@@ -1,9 +1,15 @@
 """Batches: samples and rows, selected, mixed and joined without losing a column."""
 
+import copy
+from types import SimpleNamespace
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dataeff import Batch
+from dataeff.training.checkpoint import load_strategy_state, strategy_state
 
 
 def plain(n=6, start=0):
@@ -52,9 +58,11 @@ def test_rows_keep_all_their_samples_in_the_order_asked(widths):
 
 def test_equal_widths_read_nothing_back():
     batch = paired((2, 2, 2))
-    for name in ("x", "idx", "y", "row", "weight", "mixed"):
-        setattr(batch, name, getattr(batch, name).to("meta"))
+    check(batch)
     batch.fields = {}
+    tensors = {name: t for name, t in vars(batch).items() if isinstance(t, torch.Tensor)}
+    assert tensors.keys() == {"x", "idx", "y", "_row", "_weight", "_mixed"}
+    vars(batch).update({name: tensor.to("meta") for name, tensor in tensors.items()})
     batch.keep_rows(torch.arange(2, device="meta"))
     assert (batch.R, batch.S) == (2, 4)
 
@@ -120,3 +128,91 @@ def test_nothing_left():
     batch = plain()
     batch.keep_rows(torch.arange(0))
     assert (batch.R, batch.S) == (0, 0)
+
+
+# Columns that are made when somebody asks ---------------------------------------------------------
+
+
+def keep_rows(batch, luck):
+    batch.keep_rows(torch.randperm(batch.R, generator=luck)[: max(1, batch.R - 1)])
+    return batch
+
+
+def keep_samples(batch, luck):
+    if batch.merged:
+        return batch
+    chosen = torch.randperm(batch.S, generator=luck)[: max(1, batch.S - 1)]
+    batch.keep_samples(chosen.sort().values)
+    return batch
+
+
+def weigh(batch, luck):
+    batch.weight = batch.weight * torch.rand(batch.S, generator=luck)
+    return batch
+
+
+def mix(batch, luck):
+    if not batch.merged:
+        first, last = batch.ends()
+        batch.mix_rows((batch.x[first] + batch.x[last]) / 2, (first != last)[batch.row])
+    return batch
+
+
+def join(batch, luck):
+    half = batch.R // 2
+    if not half:
+        return batch
+    parts = copy.copy(batch), copy.copy(batch)
+    parts[0].keep_rows(torch.arange(half))
+    parts[1].keep_rows(torch.arange(half, batch.R))
+    return Batch.cat(parts[::-1])
+
+
+def become(batch, luck):
+    other = plain(1)
+    other.become(batch)
+    return other
+
+
+def duplicate(batch, luck):
+    return copy.copy(batch)
+
+
+def through_a_checkpoint(batch, luck):
+    first, second = SimpleNamespace(held=[batch]), SimpleNamespace(held=[])
+    load_strategy_state(second, strategy_state(first))
+    return second.held[0]
+
+
+STEPS = [keep_rows, keep_samples, weigh, mix, join, become, duplicate, through_a_checkpoint]
+
+
+def columns(batch):
+    shared = {name: getattr(batch, name).tolist() for name in ("row", "weight", "mixed")}
+    marks = {name: column.tolist() for name, column in batch.fields.items()}
+    whole = {name: getattr(batch, name).tolist() for name in ("x", "idx", "y")}
+    return {**shared, **marks, **whole, "R": batch.R, "merged": batch.merged}
+
+
+@given(st.booleans(), st.lists(st.sampled_from(STEPS), max_size=7), st.integers(0, 99))
+def test_columns_are_the_same_whenever_they_are_asked_for(pairs, steps, seed):
+    """Of two batches, one is asked for every column after each step, the other at the end."""
+    found = []
+    for eager in (True, False):
+        batch, luck = paired() if pairs else plain(), torch.Generator().manual_seed(seed)
+        for step in steps:
+            if eager:
+                columns(batch)
+            batch = step(batch, luck)
+        found.append(columns(batch))
+    assert found[0] == found[1]
+
+
+def test_a_plain_batch_makes_no_columns_of_its_own():
+    batch = plain()
+    batch.keep_rows(torch.tensor([3, 1]))
+    assert not batch.weighted
+    assert batch.weight.tolist() == [1.0, 1.0]
+    assert batch.weighted
+    assert batch.row.tolist() == [0, 1]
+    assert batch.mixed.tolist() == [False, False]

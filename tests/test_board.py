@@ -9,9 +9,9 @@ from records import Folder
 from shell import call, mistake, ok
 
 from dataeff.report.board import write_tables
-from dataeff.report.figures import FIGURES, draw
 from dataeff.report.latex import escape, latex
-from dataeff.report.leaderboard import pareto
+from dataeff.report.plots import FIGURES, draw
+from dataeff.report.table import pareto
 from dataeff.report.terminal import plain_text
 
 
@@ -31,8 +31,8 @@ def test_the_verdict_is_a_sentence_on_both(folder):
     half = 2.7764 * ratios.std(ddof=1) / np.sqrt(5)
     low, high = np.exp([ratios.mean() - half, ratios.mean() + half])
     assert (line["speedup_low"], line["speedup_high"]) == pytest.approx((low, high), rel=1e-4)
-    assert line["claim"] == "faster and no worse"
-    assert line["verdict"] == (
+    assert line["verdict"] == "faster and no worse"
+    assert line["sentence"] == (
         f"1.50x faster ({low:.2f}-{high:.2f}), accuracy +0.08 (-0.02..+0.18): faster and no worse"
     )
 
@@ -40,8 +40,8 @@ def test_the_verdict_is_a_sentence_on_both(folder):
 def test_the_margin_decides_what_is_no_worse(folder):
     folder.fill("base", [90.0, 91.0, 92.0, 93.0], [2.0] * 4)
     folder.fill("ours", [89.3, 90.35, 91.3, 92.25], [1.0, 1.01, 0.99, 1.0])
-    assert folder.lines()["claim"].loc["ours"] == "faster but worse"
-    assert folder.lines(margin=1.0)["claim"].loc["ours"] == "faster and no worse"
+    assert folder.lines()["verdict"].loc["ours"] == "faster but worse"
+    assert folder.lines(margin=1.0)["verdict"].loc["ours"] == "faster and no worse"
 
 
 def test_every_comparison_of_a_table_raises_the_bar(folder):
@@ -55,18 +55,18 @@ def test_every_comparison_of_a_table_raises_the_bar(folder):
     folder.fill("ours", below(4.5), [1.0, 1.1, 0.9, 1.0])
     line = folder.lines().loc["ours"]
     # p = 0.0205: below 0.05 / 2, for accuracy and time.
-    assert line["claim"] == "worse"
+    assert line["verdict"] == "worse"
     folder.fill("other", below(0.0), [1.1, 1.0, 1.0, 0.9])
     line = folder.lines().loc["ours"]
-    assert line["claim"] == "undecided", "not below 0.05 / 4"
+    assert line["verdict"] == "undecided", "not below 0.05 / 4"
     assert line["difference_high"] < 0, "the interval holds for itself"
 
 
 def test_the_reference_is_not_judged_and_one_seed_gives_no_verdict(folder):
     folder.add("base", 0, 90.0, 2.0).add("ours", 0, 80.0)
     lines = folder.lines()
-    assert lines["claim"].tolist() == ["", "no verdict"]
-    assert lines["verdict"].loc["ours"] == (
+    assert lines["verdict"].tolist() == ["", "no verdict"]
+    assert lines["sentence"].loc["ours"] == (
         "2.00x faster, accuracy -10.00: no verdict, for one seed shows no spread; "
         "add seeds: --seeds 5"
     )
@@ -76,7 +76,7 @@ def test_the_reference_is_not_judged_and_one_seed_gives_no_verdict(folder):
 def test_a_strategy_that_shares_no_seed_says_so(folder):
     folder.add("base", 0, 90.0).add("ours", 1, 90.0)
     line = folder.lines().loc["ours"]
-    assert line["verdict"] == "no verdict: it shares no seed with the reference"
+    assert line["sentence"] == "no verdict: it shares no seed with the reference"
     assert line["trouble"] == "0 of 1 seeds paired"
 
 
@@ -88,7 +88,7 @@ def test_three_equal_steps_of_one_test_image_are_no_certainty(folder):
     step = 1.0 / np.sqrt(12)
     half = 4.30265 * step / np.sqrt(3)
     assert line["difference_low"] == pytest.approx(-1 - half, rel=1e-4)
-    assert line["claim"] == "undecided"
+    assert line["verdict"] == "undecided"
 
 
 def test_ranks_are_shared_where_intervals_overlap(folder):
@@ -253,7 +253,7 @@ def test_the_command_prints_every_form(folder, monkeypatch):
     assert "\\toprule" in ok("leaderboard", "hand", "--latex")
     assert ok("leaderboard", "hand", "--markdown").startswith("**blobs")
     (base, ours, stopped) = json.loads(ok("leaderboard", "hand", "--json", "--margin", "2"))
-    assert (base["claim"], ours["rank"], stopped["rank"]) == ("", 1, None)
+    assert (base["verdict"], ours["rank"], stopped["rank"]) == ("", 1, None)
     reached = json.loads(ok("leaderboard", "hand", "--json", "--target", "45"))
     assert [line["target_seconds"] for line in reached] == [1.025, 0.525, None]
     assert "--json and --latex" in mistake("leaderboard", "hand", "--json", "--latex")

@@ -5,11 +5,13 @@ from collections import deque
 import pytest
 import torch
 import torch.nn.functional as F
+from probes import Stateless
 from torch import nn
 
-from dataeff import Batch, StrategyError, hookimpl
+from dataeff import Batch, Strategy, StrategyError, hookimpl
 from dataeff.testing import TASK, train_tiny, weights
 from dataeff.training.checkpoint import load_strategy_state, strategy_state
+from dataeff.training.job import Place
 
 
 class Stop(Exception):
@@ -24,7 +26,7 @@ def stop_after(number):
     return on_epoch
 
 
-class Holder:
+class Holder(Strategy):
     """A strategy with one of everything."""
 
     @hookimpl
@@ -103,11 +105,11 @@ def test_resume_with_dropout_gives_the_uninterrupted_numbers(installed, tmp_path
     with pytest.raises(Stop):
         train_tiny(
             "random_backprop[keep=0.7]",
-            folder=tmp_path,
+            place=Place(tmp_path),
             on_epoch=stop_after(stopped_after),
             **options,
         )
-    resumed = train_tiny("random_backprop[keep=0.7]", folder=tmp_path, **options)
+    resumed = train_tiny("random_backprop[keep=0.7]", place=Place(tmp_path), **options)
     assert torch.equal(weights(resumed), weights(whole))
     kept = ("epoch", "lr", "train_loss", "test_top1", "test_loss", "validation_loss", "steps")
     for ours, theirs in zip(resumed.epochs, whole.epochs, strict=True):
@@ -129,10 +131,10 @@ def test_dropout_depends_on_the_seed_and_not_on_the_caller(installed):
 
 def test_clocks_go_on_where_they_stood(installed, tmp_path):
     with pytest.raises(Stop):
-        train_tiny("baseline", installed=installed, folder=tmp_path, on_epoch=stop_after(3))
+        train_tiny("baseline", installed=installed, place=Place(tmp_path), on_epoch=stop_after(3))
     saved = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
-    assert saved["counters"]["epoch"] == 2
-    result = train_tiny("baseline", installed=installed, folder=tmp_path)
+    assert saved["run"]["epoch"] == 2
+    result = train_tiny("baseline", installed=installed, place=Place(tmp_path))
     assert result.record["clocks"]["train"] > saved["meter"]["wall"]["train"] > 0
     assert [line["epoch"] for line in result.epochs] == [0, 1, 2, 3]
 
@@ -140,23 +142,17 @@ def test_clocks_go_on_where_they_stood(installed, tmp_path):
 def test_a_child_is_not_trained_again_after_a_stop(installed, tmp_path):
     trained = []
 
-    class Parent:
+    class Parent(Stateless):
         @hookimpl
         def prepare(self, run):
             child = run.train_child("proxy", 0, epochs=2)
-            trained.append((child.meter.wall["train"], weights_of(child.model)))
+            trained.append((child._job.meter.wall["train"], weights_of(child.model)))
             if len(trained) == 1:
                 raise Stop
 
-        def state_dict(self):
-            return {}
-
-        def load_state_dict(self, state):
-            pass
-
     with pytest.raises(StrategyError):
-        train_tiny(Parent(), installed=installed, folder=tmp_path)
-    result = train_tiny(Parent(), installed=installed, folder=tmp_path)
+        train_tiny(Parent(), installed=installed, place=Place(tmp_path))
+    result = train_tiny(Parent(), installed=installed, place=Place(tmp_path))
     (first, before), (second, after) = trained
     assert torch.equal(before, after)
     assert second == first, "the finished child was read, not trained again"

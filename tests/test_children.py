@@ -2,13 +2,12 @@
 
 import pytest
 import torch
-from probes import Stateless, fresh_run
+from probes import Stateless, fresh_job
 
 from dataeff import hookimpl
 from dataeff.models import build_model
 from dataeff.testing import TASK, train_tiny, weights
-
-CPU = torch.device("cpu")
+from dataeff.training.job import Place
 
 
 class Oracle(Stateless):
@@ -39,7 +38,7 @@ def test_a_child_is_charged_to_the_prepare_clock_and_disturbs_nothing(installed)
     rows = plain.record["rows"]["trained"]
     assert result.record["rows"]["trained"] == rows, "children are counted apart"
     assert result.record["rows"]["prepare_trained"] == 2 * 2 * 81
-    spent = sum(child.meter.wall["train"] for child in parent.children)
+    spent = sum(child._job.meter.wall["train"] for child in parent.children)
     assert result.record["clocks"]["prepare"] >= spent > 0
     assert set(result.record["clocks"]) == {"prepare", "train", "evaluate"}
     assert result.record["flops"] == pytest.approx(plain.record["flops"] * 2)
@@ -84,18 +83,18 @@ def test_children_that_differ_do_not_share_a_checkpoint(installed, tmp_path):
             self.epochs = [run.train_child("proxy", 0, epochs=e).epoch for e in (1, 3)]
 
     parent = Parent()
-    train_tiny(parent, installed=installed, folder=tmp_path)
+    train_tiny(parent, installed=installed, place=Place(tmp_path))
     assert parent.epochs == [1, 3]
 
 
 def test_scoring_with_another_model_costs_what_that_model_costs(installed):
     flops = []
     for name in ("tiny", "tiny[width=64]"):
-        run = fresh_run(installed)
+        job = fresh_job(installed)
         other = build_model(name, installed.models, classes=4, shape=(3, 8, 8))
-        run.score_dataset(model=other)
-        run.close_work()
-        flops.append(run.meter.flops)
+        job.run.score_dataset(model=other)
+        job.close_work()
+        flops.append(job.meter.flops)
     assert flops[1] > 10 * flops[0]
 
 
@@ -116,10 +115,10 @@ def test_scoring_after_the_last_epoch_is_counted(installed):
 
 
 def test_models_scored_one_after_the_other_are_counted_each(installed):
-    run, flops = fresh_run(installed), []
+    job, flops = fresh_job(installed), []
     for name in ("tiny", "tiny[width=64]", "tiny"):
-        before = run.meter.flops
+        before = job.meter.flops
         other = build_model(name, installed.models, classes=4, shape=(3, 8, 8))
-        run.score_dataset(model=other)
-        flops.append(run.meter.flops - before)
+        job.run.score_dataset(model=other)
+        flops.append(job.meter.flops - before)
     assert flops[0] == flops[2] < flops[1] / 10

@@ -1,10 +1,10 @@
 """The command line: what it prints, and that every mistake gets one sentence and exit code 2."""
 
+import importlib
 import json
-import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
 
 import click
 import pandas as pd
@@ -12,61 +12,13 @@ import pytest
 from click.testing import CliRunner
 from shell import call, mistake, ok
 
-from dataeff.bench.runner import Settings
-from dataeff.cli import main, plugin_tools
+from dataeff.bench.cells import Settings
+from dataeff.cli import main
 
 BLOBS = "synthetic[samples=90,test_samples=20,classes=4,size=8]"
 TASK = ["run", "--dataset", BLOBS, "--model", "tiny", "--epochs", "2"]
 FAST = ["--set", "batch_size=16", "--set", "lr=0.05", "--in-process", "--device", "cpu"]
 ADHOC = [*TASK, *FAST, "--name", "mine"]
-
-LOOSE = '''
-"""Half."""
-
-from dataclasses import dataclass
-
-import torch
-
-from dataeff import Share, hookimpl
-
-
-@hookimpl
-def register_strategies(register):
-    register("half", Half)
-    register("broken", Broken)
-    register("dice", Dice)
-
-
-@dataclass(eq=False)
-class Half:
-    """Keep the first rows, see half[keep=0.5]."""
-
-    keep: Share = 0.5
-    saves = "rows"
-    reads_back = True
-
-    @hookimpl
-    def select_batch(self, run, batch):
-        batch.keep_rows(torch.arange(max(1, int(self.keep * batch.R)), device=run.device))
-
-
-@dataclass(eq=False)
-class Broken:
-    """Fail at once."""
-
-    @hookimpl
-    def prepare(self, run):
-        raise ValueError("first line\\nsecond line")
-
-
-@dataclass(eq=False)
-class Dice:
-    """Draw from the global stream."""
-
-    @hookimpl
-    def select_batch(self, run, batch):
-        batch.keep_rows(torch.randperm(batch.R)[: batch.R - 1])
-'''
 
 
 @pytest.fixture(autouse=True)
@@ -74,20 +26,13 @@ def _no_data_folder(monkeypatch):
     monkeypatch.delenv("DATAEFF_DATA", raising=False)
 
 
-@pytest.fixture
-def loose(tmp_path):
-    """Return a folder with a loose plugin."""
-    folder = tmp_path / "loose"
-    folder.mkdir()
-    (folder / "half.py").write_text(LOOSE)
-    return str(folder)
-
-
 # Help ------------------------------------------------------------------------------------------
 
 
 def all_commands(group=main, path=()):
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         yield (*path, name), command
         if isinstance(command, click.Group):
             yield from all_commands(command, (*path, name))
@@ -104,9 +49,14 @@ def test_every_command_has_help(path, command):
 def test_the_commands_are_those_of_the_design():
     names = {" ".join(path) for path, _ in all_commands()}
     assert names >= {"run", "leaderboard", "report", "strategies", "datasets", "models"}
-    assert names >= {"suites", "hooks"} | {
+    assert names >= {"suites", "tasks", "hooks"} | {
         f"plugins {name}" for name in ("list", "install", "uninstall", "new", "check")
     }
+
+
+def test_the_help_of_no_command_is_cut():
+    for arguments in (("--help",), ("plugins", "--help")):
+        assert "..." not in ok(*arguments).split("Commands:")[1]
 
 
 def test_nothing_asked_prints_the_commands():
@@ -117,7 +67,7 @@ def test_nothing_asked_prints_the_commands():
 
 
 def test_the_version_is_printed():
-    assert "0.1" in ok("--version")
+    assert version("dataeff") in ok("--version")
 
 
 # Running ---------------------------------------------------------------------------------------
@@ -224,13 +174,13 @@ def test_ctrl_c_while_reading_promises_nothing(monkeypatch):
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dataeff.cli.reading.results_folder", interrupt)
+    monkeypatch.setattr("dataeff.cli.leaderboard.results_folder", interrupt)
     assert call("leaderboard", "mine").stderr.strip() == "Stopped."
 
 
 def test_options_reach_the_runner(monkeypatch, tmp_path):
     seen = []
-    monkeypatch.setattr("dataeff.bench.runner.run_cells", lambda cells, s, *more: seen.append(s))
+    monkeypatch.setattr("dataeff.bench.runner.run_cells", lambda c, lab, s, *more: seen.append(s))
     options = ["--timeout", "7", "--results", "there", "--data-root", "data", "--device", "cpu"]
     call(*TASK, "-s", "baseline", *options)
     assert seen == [Settings(Path("there"), "cpu", Path("data"), (), False, 7.0)]
@@ -255,9 +205,10 @@ def test_a_dry_run_says_what_it_takes_and_leaves_nothing():
     [(3601, "n", True, False), (3601, "y", True, True), (3599, "", False, True)],
 )
 def test_a_long_run_is_asked_about_on_a_terminal(monkeypatch, seconds, answer, asked, ran):
-    from dataeff.bench import preview, runner
-    from dataeff.cli import running
+    from dataeff.bench import runner
+    from dataeff.foretell import preview
 
+    running = importlib.import_module("dataeff.cli.run")
     line = preview.Line("task", "baseline", 1, 0, start=0, prepare=0, train=seconds, evaluate=0)
     monkeypatch.setattr(preview, "quick", lambda *a, **k: preview.Preview((line,)))
     monkeypatch.setattr(running, "_someone_is_there", lambda: True)
@@ -275,7 +226,7 @@ def test_a_long_run_is_asked_about_on_a_terminal(monkeypatch, seconds, answer, a
 
 
 def test_the_command_that_is_kept_says_what_and_not_how(monkeypatch):
-    from dataeff.cli.running import _command
+    from dataeff.cli.run import _command
 
     words = ["dataeff", "run", "my suite", "--fresh", "-y", "--seeds", "2", "--rerun-flagged"]
     monkeypatch.setattr(sys, "argv", words)
@@ -318,77 +269,6 @@ def test_report_writes_the_page_and_opens_it_if_asked(results, monkeypatch):
     assert opened == []
     ok("report", "mine", "--open")
     assert opened == [(results / "report.html").resolve().as_uri()]
-
-
-# Listing ---------------------------------------------------------------------------------------
-
-
-def test_strategies_are_listed_with_parameters_and_paper(loose):
-    text = ok("strategies", "--plugins-dir", loose)
-    assert "random_backprop  Train a uniformly drawn share of each batch" in text
-    assert "    parameters: keep=0.5, mode=shrink (shrink|accumulate)" in text
-    assert "    paper: Micikevicius et al. 2018, https://arxiv.org/abs/1710.03740" in text
-    assert "half  Keep the first rows, see half[keep=0.5]. Reads one number per batch back." in text
-    only = ok("strategies", "random_*")
-    assert "random_subset" in only
-    assert "amp  " not in only
-
-
-def test_of_a_single_strategy_everything_is_said():
-    text = ok("strategies", "el2n")
-    assert "score in eval mode" in text, "its own words"
-    assert "`hardest` keeps the highest scores" in text, "and those of what it builds on"
-    assert text.count("Keep the share of the samples with the largest") == 1
-    assert "`hardest` keeps" not in ok("strategies", "[eg]*")
-
-
-def test_strategies_as_json():
-    lines = {line["name"]: line for line in json.loads(ok("strategies", "--json"))}
-    assert lines["random_subset"]["hooks"] == ["setup", "prune_dataset"]
-    assert lines["random_subset"]["parameters"][0] == "keep=0.5"
-    assert lines["baseline"]["reads_back"] is False
-
-
-def test_datasets_models_and_suites_are_listed():
-    datasets = ok("datasets")
-    assert "digits  " in datasets
-    assert "samples=1000" in datasets
-    assert ok("models", "resnet?") == "resnet8\n"
-    models = ok("models", "resnet*").splitlines()
-    assert {"resnet8", "resnet20", "resnet50"} <= set(models)
-    assert "torchvision:resnet18" in ok("models", "torchvision:*").splitlines()
-    assert "quickstart  Quickstart: " in ok("suites")
-    assert "(1 task x " in ok("suites")
-
-
-def test_a_suite_that_cannot_be_run_does_not_hide_the_others(tmp_path):
-    folder = tmp_path / "loose"
-    folder.mkdir()
-    (folder / "odd.toml").write_text("seeds = 1")
-    (folder / "odd.py").write_text(
-        f"""
-from dataeff import hookimpl
-
-@hookimpl
-def register_suites(register):
-    register("odd", {str(folder / "odd.toml")!r})
-"""
-    )
-    text = ok("suites", "--plugins-dir", folder)
-    assert "odd  cannot be run: " in text
-    assert "the key 'strategies' is missing" in text
-    assert "quickstart  " in text
-
-
-def test_hooks_print_the_loop_and_one_hook_with_its_users():
-    text = ok("hooks")
-    assert "for rows in plan, then until drain(run) is empty:" in text
-    assert "  chain    select_batch(run, batch)" in text
-    assert "  own      forward(run, batch)" in text
-    one = ok("hooks", "prune_dataset")
-    assert one.startswith("prune_dataset(run, epoch)\n")
-    used = next(line for line in one.splitlines() if line.startswith("Used by: "))
-    assert {"mixtrain_cutmix", "oracle_skipping", "random_subset"} <= set(used[9:].split(", "))
 
 
 # Mistakes --------------------------------------------------------------------------------------
@@ -483,133 +363,3 @@ def test_close_results_are_suggested(results):
     assert mistake("leaderboard", "mien") == (
         "There are no results of mien in results. Did you mean mine?"
     )
-
-
-# Plugins ---------------------------------------------------------------------------------------
-
-
-def test_a_loose_plugin_is_listed_run_and_checked(loose):
-    text = ok("plugins", "list", "--plugins-dir", loose)
-    assert f"half  ({loose}/half.py)\n    strategies: broken, dice, half\n" in text
-    out = ok(*ADHOC, "-s", "baseline", "-s", "half[keep=0.25]", "--plugins-dir", loose)
-    assert "half[keep=0.25]" in out
-    checked = ok("plugins", "check", "half[keep=0.25]", "--plugins-dir", loose)
-    assert checked.splitlines()[-1] == "half[keep=0.25] conforms."
-    assert "ok  same seed same numbers" in checked.splitlines()
-
-
-def test_a_strategy_that_breaks_a_rule_is_told_which(loose):
-    result = call("plugins", "check", "dice", "--plugins-dir", loose)
-    assert result.exit_code == 2
-    assert "dice breaks the rule " in result.stderr
-    assert "Traceback" not in result.output
-
-
-def test_a_strategy_for_some_networks_is_checked_on_one_of_them():
-    refused = call("plugins", "check", "stochastic_depth")
-    assert refused.exit_code == 2
-    assert "stochastic_depth needs a residual network" in refused.stderr
-    assert "tiny is none; take one such as resnet20" in refused.stderr
-    checked = ok("plugins", "check", "stochastic_depth", "--model", "resnet8[width=4]")
-    assert checked.splitlines()[-1] == "stochastic_depth conforms."
-
-
-def test_plugins_list_shows_versions_hooks_and_what_did_not_load(tmp_path):
-    folder = tmp_path / "loose"
-    folder.mkdir()
-    (folder / "bad.py").write_text("import nothing_of_that_name")
-    text = ok("plugins", "list", "--plugins-dir", folder)
-    assert "amp  0.1.0 (bundled)" in text
-    assert "    strategies: random_backprop\n    hooks: plan_epoch\n" in text
-    assert "did not load: ModuleNotFoundError: No module named 'nothing_of_that_name'" in text
-    lines = {line["name"]: line for line in json.loads(ok("plugins", "list", "--json"))}
-    assert lines["random_subset"]["strategies"] == ["random_subset"]
-    assert lines["random_subset"]["error"] == ""
-
-
-@pytest.fixture
-def third_party(tmp_path, monkeypatch):
-    """Install a plugin the way pip would: a module and its entry point."""
-    site = tmp_path / "site"
-    info = site / "dataeff_third-2.5.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: dataeff-third\nVersion: 2.5\n")
-    (info / "entry_points.txt").write_text("[dataeff]\nthird = dataeff_third\n")
-    (site / "dataeff_third.py").write_text(LOOSE)
-    monkeypatch.syspath_prepend(site)
-
-
-def test_third_party_plugins_are_found_and_may_be_limited(third_party, monkeypatch):
-    def strategies():
-        return [line["name"] for line in json.loads(ok("strategies", "--json"))]
-
-    assert "half" in strategies()
-    assert "third  2.5 (dataeff-third)" in ok("plugins", "list")
-    monkeypatch.setenv("DATAEFF_LOAD_PLUGINS", "")
-    assert "half" not in strategies()
-    assert "baseline" in strategies()
-    monkeypatch.setenv("DATAEFF_LOAD_PLUGINS", "other, third")
-    assert "half" in strategies()
-    monkeypatch.setenv("DATAEFF_LOAD_PLUGINS", "dataeff-third")
-    assert "half" in strategies()
-
-
-@pytest.fixture
-def pip(monkeypatch):
-    """Note what would be run; `codes` are the exit codes to come."""
-    seen = SimpleNamespace(commands=[], codes=[0, 0])
-
-    def run(command, **options):
-        seen.commands.append(command)
-        return SimpleNamespace(returncode=seen.codes.pop(0))
-
-    monkeypatch.setattr(plugin_tools.subprocess, "run", run)
-    return seen
-
-
-def test_install_and_uninstall_print_and_run_the_pip_of_this_environment(pip):
-    text = ok("plugins", "install", "-U", "dataeff-thing", "-e", "a b")
-    wanted = [sys.executable, "-m", "pip", "install", "--upgrade", "dataeff-thing"]
-    assert pip.commands[-1] == [*wanted, "--editable", "a b"]
-    assert text == f"$ {' '.join(wanted)} --editable 'a b'\n"
-    pip.codes = [0, 0]
-    ok("plugins", "uninstall", "-y", "dataeff-thing")
-    assert pip.commands[-1] == [sys.executable, "-m", "pip", "uninstall", "--yes", "dataeff-thing"]
-
-
-def test_a_failing_pip_is_told(pip):
-    pip.codes = [0, 1]
-    result = call("plugins", "install", "dataeff-thing")
-    assert result.exit_code == 2
-    assert result.stderr == "Error: pip ended with code 1; its own message is above.\n"
-
-
-def test_without_pip_uv_is_used_or_asked_for(pip, monkeypatch):
-    pip.codes = [1, 0]
-    monkeypatch.setattr(plugin_tools.shutil, "which", lambda name: f"/bin/{name}")
-    ok("plugins", "uninstall", "--yes", "x")
-    assert pip.commands[-1] == ["uv", "pip", "uninstall", "--python", sys.executable, "x"]
-    pip.codes = [1]
-    monkeypatch.setattr(plugin_tools.shutil, "which", lambda name: None)
-    assert mistake("plugins", "install", "x") == (
-        f"This environment has no pip; type: {sys.executable} -m ensurepip"
-    )
-
-
-def test_a_new_plugin_passes_its_own_test_and_is_not_overwritten(tmp_path):
-    text = ok("plugins", "new", "My-Idea", "--into", tmp_path / "deep")
-    folder = tmp_path / "deep" / "dataeff-my-idea"
-    files = ["README.md", "dataeff_my_idea.py", "pyproject.toml", "test_my_idea.py"]
-    assert sorted(path.name for path in folder.iterdir()) == files
-    assert f"Next: dataeff plugins install -e {folder}" in text
-    content = "".join((folder / name).read_text() for name in files)
-    assert "$" not in content
-    assert "class MyIdea:" in content
-    assert mistake("plugins", "new", "dataeff-my-idea", "--into", tmp_path / "deep") == (
-        f"{folder} is there already; choose another name or delete it."
-    )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stdout
-    assert "2 passed" in result.stdout
-    assert "my_idea" in ok("strategies", "my*", "--plugins-dir", folder)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from dataeff_plugins.coresets import budgets, gradients, warm_epochs
+from dataeff_plugins._coresets import budgets, gradients, warm_epochs
 from dataeff_plugins.craig import CRAIG
 from dataeff_plugins.glister import GLISTER
 from dataeff_plugins.gradmatch import GradMatch
@@ -10,8 +10,8 @@ from probes import Stateless
 from subsets import booked, gradient, trained
 
 from dataeff import StrategyConflict, hookimpl
+from dataeff.composition import Composition
 from dataeff.data.memory import MemorySplit
-from dataeff.plugins import compose
 
 ALL = [CRAIG, GradMatch, GLISTER]
 
@@ -147,7 +147,7 @@ def test_glister_leaves_the_loss_alone():
 @pytest.mark.parametrize("pair", ["craig+gradmatch", "glister+craig", "gradmatch+glister"])
 def test_two_subsets_do_not_go_together(installed, pair):
     with pytest.raises(StrategyConflict, match="coreset"):
-        compose(pair, installed)
+        Composition.read(pair, installed)
 
 
 def test_a_selection_does_not_touch_the_network():

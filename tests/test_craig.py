@@ -5,14 +5,12 @@ from itertools import combinations
 
 import pytest
 import torch
-from dataeff_plugins.coresets import Gradients
+from dataeff_plugins._coresets import Gradients
+from dataeff_plugins._facility import cluster_sizes, greedy
 from dataeff_plugins.craig import CRAIG, closeness
-from dataeff_plugins.facility import cluster_sizes, greedy
 from hypothesis import given
 from hypothesis import strategies as st
 from subsets import booked, by_class, vectors
-
-from dataeff.testing import check_strategy
 
 
 def value(similarity, chosen):
@@ -96,7 +94,7 @@ def test_greedy_finds_the_best_of_all_subsets_where_clusters_are_far_apart():
 def test_greedy_looks_at_blocks_of_rows_as_at_all(monkeypatch):
     similarity = points(60, 0)
     whole = greedy(similarity, 20)
-    monkeypatch.setattr("dataeff_plugins.facility._BLOCK", 7)
+    monkeypatch.setattr("dataeff_plugins._facility._BLOCK", 7)
     assert torch.equal(greedy(similarity, 20), whole)
 
 
@@ -166,7 +164,3 @@ def test_to_keep_everyone_is_plain_training():
     books, _ = booked(CRAIG(keep=1.0))
     assert all(len(line.seen) == 81 for line in books.epochs)
     assert (books.epochs[0].weight == 1).all()
-
-
-def test_it_conforms(installed):
-    assert len(check_strategy("craig[distance=squared,features=true,every=2]", installed)) == 8

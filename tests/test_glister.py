@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from dataeff_plugins.coresets import gradients
+from dataeff_plugins._coresets import gradients
 from dataeff_plugins.glister import GLISTER, helpful
 from subsets import booked, gradient, trained
 
 from dataeff import DataeffError
-from dataeff.plugins import compose
-from dataeff.testing import TASK, check_strategy
+from dataeff.composition import Composition
+from dataeff.testing import TASK
 
 
 def naive_glister(grads, head, h, y, sizes, step, features, pools=None):
@@ -157,9 +157,4 @@ def test_it_asks_for_validation_samples():
 
 def test_rounds_are_refused_where_they_have_no_effect(installed):
     with pytest.raises(DataeffError, match="no effect with mode=naive"):
-        compose("glister[mode=naive,rounds=3]", installed)
-
-
-def test_it_conforms(installed):
-    text = "glister[mode=stochastic,features=true,every=1,warm=0.5]"
-    assert len(check_strategy(text, installed)) == 8
+        Composition.read("glister[mode=naive,rounds=3]", installed)

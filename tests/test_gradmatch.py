@@ -6,12 +6,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
+from dataeff_plugins._pursuit import pursue
 from dataeff_plugins.gradmatch import GradMatch, filled, shuffled_batches
-from dataeff_plugins.pursuit import pursue
 from scipy.optimize import nnls
 from subsets import booked, by_class, vectors
-
-from dataeff.testing import check_strategy
 
 
 def naive_pursuit(g, b, k, lam):
@@ -249,8 +247,3 @@ def test_the_column_says_how_near_the_gradient_came():
     picked, _ = naive_pursuit(g, g.sum(0), 24, 0.5)
     residual = result.record["columns"]["gradmatch_residual"]
     assert residual == pytest.approx(relative(g, g.sum(0), picked), rel=1e-3)
-
-
-def test_it_conforms(installed):
-    text = "gradmatch[by=class,features=true,every=2,warm=0.5]"
-    assert len(check_strategy(text, installed)) == 8

@@ -5,20 +5,20 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
+from conftest import drawn
 from dataeff_plugins.growing import Gated, Gates, Growing, seeds, structures
-from probes import Stateless, fresh_run
+from probes import Stateless, fresh_job, train_epoch
 from residuals import DEEPER, FOREIGN, logits_of, train_resnet
 from torch import nn
 
 from dataeff import hookimpl
-from dataeff.training.loop import train_epoch
 
 MODEL = "resnet20[width=8]"
 
 
 def set_up(installed, model=MODEL, target=0.5, **task):
     size = {"dataset": "synthetic[samples=60,size=16,channels=3]", "batch_size": 16}
-    run = fresh_run(installed, model=model, **size, **task)
+    run = fresh_job(installed, model=model, **size, **task).run
     strategy = Growing(target)
     strategy.setup(run)
     return run, strategy
@@ -75,7 +75,7 @@ def test_the_first_epoch_trains_the_seed(installed):
     assert 0 < strategy.work < 0.25
 
 
-@pytest.mark.parametrize("model", [MODEL, *FOREIGN])
+@pytest.mark.parametrize("model", drawn([MODEL, *FOREIGN], 2))
 def test_what_is_cut_computes_what_the_masked_whole_would(installed, model):
     run, strategy = set_up(installed, model)
     full = copy.deepcopy(run.model)
@@ -99,7 +99,7 @@ def test_what_is_cut_computes_what_the_masked_whole_would(installed, model):
     assert torch.allclose(logits_of(run.model, images), logits_of(full, images), atol=1e-5)
 
 
-@pytest.mark.parametrize("model", [MODEL, "resnet26"])
+@pytest.mark.parametrize("model", drawn([MODEL, "resnet26"], 1))
 def test_the_work_of_a_part_is_what_its_convolutions_take(installed, model):
     run, strategy = set_up(installed, model)
     generator = torch.Generator().manual_seed(0)
@@ -115,12 +115,12 @@ def test_the_work_of_a_part_is_what_its_convolutions_take(installed, model):
         assert strategy.work == pytest.approx(sum(parts) / sum(full.values()), rel=1e-5)
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+@pytest.mark.parametrize("optimizer", drawn(["adam", "adamw"], 1))
 def test_adam_goes_on_with_parts_that_come_back(installed, optimizer):
     task = {"optimizer": optimizer, "lr": 0.01}
     run, strategy = set_up(installed, **task)
     strategy.on_epoch_start(run, 0)
-    train_epoch(run)
+    train_epoch(run._job)
     layer = run.model.get_submodule("stages.1.0.conv1")
     squares = run.optimizer.state[layer.weight]["exp_avg_sq"].clone()
     strategy._take(run, torch.ones(len(strategy._seeds), dtype=torch.bool))
@@ -128,7 +128,7 @@ def test_adam_goes_on_with_parts_that_come_back(installed, optimizer):
     assert not state["exp_avg"][4:].any()
     assert torch.equal(state["exp_avg_sq"][:4], squares)
     assert torch.allclose(state["exp_avg_sq"][4:], squares.mean())
-    train_epoch(run)
+    train_epoch(run._job)
     assert all(torch.isfinite(p).all() for p in run.model.parameters())
 
 
@@ -136,10 +136,10 @@ def test_what_waits_keeps_its_weights_and_comes_back_without_momentum(installed)
     run, strategy = set_up(installed)
     every = torch.ones(len(strategy._seeds), dtype=torch.bool)
     strategy._take(run, every)
-    train_epoch(run)
+    train_epoch(run._job)
     start = {name: p.detach().clone() for name, p in run.model.named_parameters()}
     strategy.on_epoch_start(run, 0)
-    train_epoch(run)
+    train_epoch(run._job)
     strategy._take(run, every)
     name = "stages.1.0.conv1"
     layer = dict(run.model.named_modules())[name]
@@ -151,7 +151,7 @@ def test_what_waits_keeps_its_weights_and_comes_back_without_momentum(installed)
     assert momentum[:4].any()
     assert not momentum[4:].any()
     assert strategy.work == pytest.approx(1)
-    train_epoch(run)
+    train_epoch(run._job)
     assert not torch.equal(layer.weight[4:], start[f"{name}.weight"][4:])
 
 
@@ -194,7 +194,7 @@ class Shapes(Stateless):
         self.parts.append({name: kept.tolist() for name, kept in strategy.kept.items()})
 
 
-@pytest.mark.parametrize("target", [0.3, 0.7])
+@pytest.mark.parametrize("target", drawn([0.3, 0.7], 1))
 def test_a_network_grows_to_its_target(installed, target):
     shapes = Shapes()
     task = DEEPER.model_copy(update={"epochs": 16, "lr": 0.1})
@@ -204,7 +204,9 @@ def test_a_network_grows_to_its_target(installed, target):
     assert result.record["columns"]["branch_work"] == shapes.work[-1]
 
 
-@pytest.mark.parametrize(("epochs", "settle", "begin"), [(8, 0.2, 6), (7.2, 0.2, 6), (6, 0, 5)])
+@pytest.mark.parametrize(
+    ("epochs", "settle", "begin"), drawn([(8, 0.2, 6), (7.2, 0.2, 6), (6, 0, 5)], 1)
+)
 def test_the_last_epochs_train_those_above_zero(installed, epochs, settle, begin):
     shapes = Shapes()
     task = DEEPER.model_copy(update={"epochs": epochs})

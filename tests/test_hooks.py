@@ -5,14 +5,16 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from probes import Stateless
 
-from dataeff import Batch, DataeffError, Plan, hookimpl, hookspecs
+from dataeff import Batch, DataeffError, Plan, Strategy, hookimpl, hookspecs
 from dataeff.models import build_model
-from dataeff.plugins import Plugin, hook_kind
-from dataeff.testing import TASK, train_tiny, weights
+from dataeff.plugins import Plugin
+from dataeff.testing import TASK, lab_of, train_tiny, weights
+from dataeff.training.job import Place
 from dataeff.training.optimizing import build_optimizer
 
-HOOKS = [name for name, spec in vars(hookspecs).items() if hasattr(spec, "dataeff_spec")]
+HOOKS = list(hookspecs.HOOKS)
 KINDS = {
     "combine": [
         "report",
@@ -38,16 +40,13 @@ KINDS = {
 ROWS = 81  # 90 samples, of which 9 are the validation part
 
 
-class Probe:
+class Probe(Stateless):
     """A strategy made of plain functions that take a hook's arguments by name."""
 
     def __init__(self, **hooks):
         for name, function in hooks.items():
             marked = hasattr(function, "dataeff_impl")
             setattr(self, name, function if marked else hookimpl(function))
-
-    def state_dict(self):
-        return {}
 
 
 class Second(Probe):
@@ -64,8 +63,9 @@ def test_every_hook_has_a_test():
 @pytest.mark.parametrize("name", HOOKS)
 def test_every_hook_names_its_kind_in_one_fixed_sentence(name):
     doc = getattr(hookspecs, name).__doc__
-    sentences = (hookspecs.WATCH, hookspecs.COMBINE, hookspecs.CHAIN, hookspecs.OWN)
-    assert sum(sentence in doc for sentence in sentences) == 1
+    assert [kind for kind, rule in hookspecs.KINDS.items() if rule in doc] == [
+        hookspecs.HOOKS[name]
+    ]
 
 
 @pytest.mark.parametrize("name", [name for name in HOOKS if not name.startswith("register_")])
@@ -82,7 +82,7 @@ def _register(installed, **hooks):
 
 
 def test_hook_register_strategies(installed):
-    class Mine:
+    class Mine(Strategy):
         """Do nothing."""
 
     _register(installed, register_strategies=lambda register: register("mine", Mine))
@@ -124,7 +124,7 @@ def test_hook_register_suites(installed, tmp_path):
         'strategies = ["baseline"]\n[tasks.a]\ndataset = "digits"\nmodel = "tiny"\nepochs = 1\n'
     )
     _register(installed, register_suites=lambda register: register("mine", path))
-    assert load_suite("mine", installed).name == "mine"
+    assert load_suite("mine", lab_of(installed)).name == "mine"
 
 
 def test_hook_register_analyses(installed):
@@ -158,9 +158,7 @@ def test_hook_prepare(installed):
 def test_hook_on_resume(installed, tmp_path):
     """Surgery on the network: the weights of the checkpoint fit what this hook rebuilds."""
 
-    class Widen:
-        width = None
-
+    class Widen(Strategy):
         @hookimpl
         def setup(self):
             self.width = 8
@@ -194,8 +192,8 @@ def test_hook_on_resume(installed, tmp_path):
 
     whole = train_tiny(Widen(), installed=installed)
     with pytest.raises(Stop):
-        train_tiny(Widen(), installed=installed, folder=tmp_path, on_epoch=stop)
-    resumed = train_tiny(Widen(), installed=installed, folder=tmp_path)
+        train_tiny(Widen(), installed=installed, place=Place(tmp_path), on_epoch=stop)
+    resumed = train_tiny(Widen(), installed=installed, place=Place(tmp_path))
     assert torch.equal(weights(resumed), weights(whole))
     assert resumed.record["flops"] == whole.record["flops"]
 
@@ -283,8 +281,14 @@ def test_hook_lr_factor(installed):
 
 
 def test_hook_compute_factor(installed):
+    def network(run, x, between):
+        """Skip half of the rows, and answer for them with the others."""
+        half = run._job.module(x[: (len(x) + 1) // 2], between)
+        return half.repeat(2, 1)[: len(x)]
+
     plain = train_tiny(installed=installed).record
-    half = train_tiny(Probe(compute_factor=lambda run: 0.5), installed=installed).record
+    skipping = Probe(network=network, compute_factor=lambda run: 0.5)
+    half = train_tiny(skipping, installed=installed).record
     assert half["flops"] == pytest.approx(plain["flops"] / 2)
     assert half["rows"] == plain["rows"]
 
@@ -352,7 +356,7 @@ def test_hook_transform_batch(installed):
 
 
 def test_hook_drain(installed):
-    class Holder:
+    class Holder(Strategy):
         """Hold every batch back, and give them up at the end of the epoch, two at a time."""
 
         def __init__(self):
@@ -423,15 +427,15 @@ def test_hook_network(installed):
         return 0 * (yield)
 
     flat = train_tiny(Probe(network=network), installed=installed)
-    assert flat.run.train_loss == pytest.approx(torch.tensor(4.0).log().item())
+    assert flat.job.train_loss == pytest.approx(torch.tensor(4.0).log().item())
 
 
 def test_hook_sample_losses(installed):
     def sample_losses(run, batch, logits):
         return logits.square().mean(1)
 
-    run = train_tiny(Probe(sample_losses=sample_losses), installed=installed).run
-    assert run.train_loss < 0.5
+    result = train_tiny(Probe(sample_losses=sample_losses), installed=installed)
+    assert result.job.train_loss < 0.5
 
 
 def test_hook_reduce_loss(installed):
@@ -487,5 +491,5 @@ def test_hook_optimizer_step(installed):
 
 
 def test_hook_kinds_are_those_of_the_design():
-    kinds = {kind: [name for name in HOOKS if hook_kind(name) == kind] for kind in KINDS}
+    kinds = {kind: [name for name in HOOKS if hookspecs.HOOKS[name] == kind] for kind in KINDS}
     assert kinds == KINDS

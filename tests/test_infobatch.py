@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from probes import Books
 
 from dataeff import hookimpl
-from dataeff.testing import TASK, check_strategy, train_tiny, weights
+from dataeff.testing import TASK, train_tiny, weights
 
 LONG = TASK.model_copy(update={"epochs": 7})
 
@@ -188,7 +188,3 @@ def test_annealing_from_the_start_is_the_baseline_to_the_bit():
 def test_the_epoch_at_the_border_anneals():
     epochs, _ = trained("infobatch[anneal=0.5]", task=TASK)
     assert [len(epoch) == 81 for epoch in epochs] == [True, False, True, True]
-
-
-def test_conforms():
-    check_strategy("infobatch[prune=0.8,anneal=0.5]")

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from dataeff_plugins.resizing import resized, scaled
+from dataeff_plugins._resizing import resized, scaled
 
 from dataeff import DataeffError, hookimpl
-from dataeff.testing import TASK, check_pair, check_strategy, train_tiny, weights
+from dataeff.testing import TASK, train_tiny, weights
 
 WIDE = TASK.model_copy(
     update={"dataset": "synthetic[samples=60,test_samples=20,classes=4,size=16,channels=3]"}
@@ -127,8 +127,3 @@ def test_a_network_for_one_size_is_refused_before_training():
 def test_full_size_is_the_baseline_to_the_bit():
     full = train_tiny("input_scaling[scale=1]", task=WIDE)
     assert torch.equal(weights(full), weights(train_tiny("baseline", task=WIDE)))
-
-
-def test_conforms():
-    check_strategy("input_scaling[scale=0.5,multiple=1]")
-    check_pair("input_scaling", "mixtrain_cutmix[selection=none,patch=cutmix_beta]")

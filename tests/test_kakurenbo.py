@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from dataeff_plugins.kakurenbo import facts, hidden, remaining
 
 from dataeff import hookimpl
-from dataeff.testing import TASK, check_strategy, train_tiny, weights
+from dataeff.testing import TASK, train_tiny, weights
 from dataeff.training.optimizing import schedule
 
 LONG = TASK.model_copy(update={"epochs": 10})
@@ -164,7 +164,3 @@ def test_where_nobody_is_sure_it_is_the_baseline_to_the_bit():
     never = train_tiny("kakurenbo[tau=1]")
     assert torch.equal(weights(never), weights(train_tiny("baseline")))
     assert "scored" not in never.record["rows"]
-
-
-def test_conforms():
-    check_strategy("kakurenbo[hide=0.6,tau=0.3,lr_by=target]")

@@ -12,10 +12,10 @@ from scipy import stats
 
 from dataeff.errors import DataeffError
 from dataeff.report.board import read_board, write_tables
-from dataeff.report.leaderboard import COLUMNS
+from dataeff.report.columns import NAMES
 from dataeff.report.terminal import markdown, plain_text, rich_tables
 
-TEXTS = ["claim", "verdict", "trouble", "note", "against_controls", "published_source"]
+TEXTS = ["verdict", "sentence", "trouble", "note", "against_controls", "published_source"]
 
 
 @pytest.fixture
@@ -329,7 +329,7 @@ def test_the_csv_files_hold_the_table_and_every_run(filled):
     table = board.table
     write_tables(filled.path, board)
     written = pd.read_csv(filled.path / "leaderboard.csv")
-    assert written.columns.tolist() == table.columns.tolist() == COLUMNS
+    assert written.columns.tolist() == table.columns.tolist() == NAMES
     pd.testing.assert_frame_equal(
         written.drop(columns=TEXTS), table.drop(columns=TEXTS), check_dtype=False
     )

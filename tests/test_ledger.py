@@ -1,13 +1,18 @@
 """The ledger against a dictionary kept by hand."""
 
+import math
+
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from probes import Stateless
 
 from dataeff import Batch, hookimpl
 from dataeff.testing import train_tiny
 from dataeff.training.ledger import Ledger
 
 
-class Notes:
+class Notes(Stateless):
     """Keep the same tables in plain Python."""
 
     def __init__(self):
@@ -20,9 +25,6 @@ class Notes:
             self.previous[sample] = self.last.get(sample)
             self.last[sample], self.correct[sample] = loss, hit
             self.times[sample] = self.times.get(sample, 0) + 1
-
-    def state_dict(self):
-        return {}
 
 
 def test_tables_are_those_kept_by_hand(installed):
@@ -67,3 +69,93 @@ def test_the_mean_loss_of_an_epoch_is_over_samples():
         ledger.record(batch, torch.zeros(len(idx), 2), torch.full((len(idx),), loss))
     assert ledger.close_epoch() == (2.0, 4, 0)
     assert ledger.close_epoch() == (0.0, 0, 0)
+
+
+# Written lazily ----------------------------------------------------------------------------------
+
+SAMPLES = 7
+COLUMNS = ("last_loss", "previous_loss", "last_correct", "last_mixed", "times_trained")
+
+
+class Reference:
+    """The same tables, written sample by sample as the batches come."""
+
+    def __init__(self):
+        self.last_loss, self.previous_loss = [math.nan] * SAMPLES, [math.nan] * SAMPLES
+        self.last_correct, self.last_mixed = [False] * SAMPLES, [False] * SAMPLES
+        self.times_trained = [0] * SAMPLES
+
+    def record(self, samples, losses, right, mixed):
+        for i, loss, hit in zip(samples, losses, right, strict=True):
+            self.previous_loss[i], self.last_loss[i] = self.last_loss[i], loss
+            self.last_correct[i], self.last_mixed[i] = hit, mixed
+            self.times_trained[i] += 1
+
+
+@st.composite
+def lessons(draw):
+    """Draw a batch: its samples, each once, their losses, who was right, whether all were mixed."""
+    samples = draw(st.lists(st.integers(0, SAMPLES - 1), unique=True, min_size=1))
+    count = len(samples)
+    losses = draw(st.lists(st.integers(0, 40), min_size=count, max_size=count))
+    right = draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    return samples, [loss / 4 for loss in losses], right, draw(st.booleans())
+
+
+def show(ledger, samples, losses, right, mixed):
+    idx = torch.tensor(samples)
+    batch = Batch(torch.zeros(len(idx), 1), idx, torch.ones_like(idx))
+    if mixed:
+        batch.mix_rows(batch.x, torch.ones(len(idx), dtype=torch.bool))
+    ledger.record(batch, torch.tensor([[1 - hit, hit] for hit in right]).float(), losses)
+
+
+def read(holder, name):
+    column = getattr(holder, name)
+    column = column.tolist() if isinstance(column, torch.Tensor) else column
+    return [None if isinstance(value, float) and math.isnan(value) else value for value in column]
+
+
+events = st.one_of(
+    lessons(), st.sampled_from(COLUMNS), st.just("epoch"), st.just("stop and resume")
+)
+
+
+@given(st.lists(events, max_size=16))
+def test_what_waits_is_read_as_if_it_had_been_written_at_once(history):
+    """Samples come back in later batches; tables are read in mid-epoch, or not at all."""
+    ledger, reference = Ledger(SAMPLES, torch.device("cpu")), Reference()
+    seen, mixed = set(), {}
+    for event in history:
+        if event in COLUMNS:
+            assert read(ledger, event) == read(reference, event)
+        elif event == "epoch":
+            told = ledger.close_epoch()
+            assert told[1:] == (len(seen), sum(mixed.values()))
+            seen, mixed = set(), {}
+        elif event == "stop and resume":
+            ledger.close_epoch()
+            seen, mixed = set(), {}
+            state, ledger = ledger.state_dict(), Ledger(SAMPLES, torch.device("cpu"))
+            ledger.load_state_dict(state)
+        else:
+            samples, losses, right, shared = event
+            show(ledger, samples, torch.tensor(losses), right, shared)
+            reference.record(*event)
+            seen |= set(samples)
+            mixed |= dict.fromkeys(samples, shared)
+    for name in COLUMNS:
+        assert read(ledger, name) == read(reference, name)
+
+
+@given(st.lists(lessons(), min_size=1, max_size=8))
+def test_the_mean_loss_does_not_hang_on_when_tables_are_read(history):
+    means = []
+    for often in (True, False):
+        ledger = Ledger(SAMPLES, torch.device("cpu"))
+        for samples, losses, right, mixed in history:
+            show(ledger, samples, torch.tensor(losses), right, mixed)
+            if often:
+                ledger.tables()
+        means.append(ledger.close_epoch())
+    assert means[0] == means[1]

@@ -141,8 +141,8 @@ def test_a_model_that_changes_is_counted_by_version(installed):
             if epoch == 2:
                 run.model_changed()
 
-    plain = train_tiny("baseline", installed=installed).run.meter
-    changed = train_tiny(Widen(), installed=installed).run.meter
+    plain = train_tiny("baseline", installed=installed).job.meter
+    changed = train_tiny(Widen(), installed=installed).job.meter
     assert changed.flops == plain.flops
     keys = [key for table in changed._flops_per_row.values() for key in table]
     assert {key.split("/")[0] for key in keys} == {"0", "1"}
@@ -267,7 +267,7 @@ def test_energy_of_nested_runs(time, power):
 
 
 def test_a_cell_stamps_its_energy(installed, power):
-    energy = train_tiny("baseline", installed=installed).run.meter.energy
+    energy = train_tiny("baseline", installed=installed).job.meter.energy
     assert set(energy) == {"prepare", "train", "evaluate"}
 
 

@@ -5,7 +5,7 @@ import torch
 from dataeff_plugins.minibatch_skipping import kept_batches
 
 from dataeff import DataeffError, Plan, hookimpl
-from dataeff.testing import TASK, check_strategy, train_tiny, weights
+from dataeff.testing import TASK, train_tiny, weights
 from dataeff.training.optimizing import schedule
 
 
@@ -95,7 +95,3 @@ def test_the_share_that_is_skipped_is_the_probability():
 def test_all_is_too_much_to_skip():
     with pytest.raises(DataeffError, match="skip=1"):
         train_tiny("minibatch_skipping[skip=1]")
-
-
-def test_conforms():
-    check_strategy("minibatch_skipping[skip=0.6]")

@@ -3,18 +3,16 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from probes import Stateless
 from shell import call, mistake, ok
 from torch import nn
 
-from dataeff import DataeffError, Plan, StrategyConflict, StrategyError, hookimpl
-from dataeff.bench.pace import Site
-from dataeff.plugins import compose
-from dataeff.report.stopping import early_termination
-from dataeff.testing import TASK, train_tiny
+from dataeff import DataeffError, Plan, Strategy, StrategyConflict, StrategyError, hookimpl
+from dataeff.foretell.pace import Site
+from dataeff.report.table import stopped_name
+from dataeff.testing import TASK, lab_of, train_tiny
 
 CPU = torch.device("cpu")
 
@@ -36,20 +34,20 @@ def test_two_owners_of_one_hook_conflict(installed):
         train_tiny(First(), Second(), installed=installed)
 
 
-def test_two_claims_conflict(installed):
+def test_two_that_reserve_one_thing_conflict(installed):
     class First(Stateless):
-        claims = ("rows",)
+        reserves = ("rows",)
 
     class Second(First):
         pass
 
-    with pytest.raises(StrategyConflict, match="both claim 'rows'"):
+    with pytest.raises(StrategyConflict, match="both reserve 'rows'"):
         train_tiny(First(), Second(), installed=installed)
 
 
 def test_one_strategy_twice_conflicts(installed):
     with pytest.raises(StrategyConflict, match="both are the strategy amp"):
-        compose("amp+baseline+amp", installed)
+        lab_of(installed).composition("amp+baseline+amp")
 
 
 def test_the_plan_cannot_be_owned(installed):
@@ -62,14 +60,13 @@ def test_the_plan_cannot_be_owned(installed):
         train_tiny(Planner(), installed=installed)
 
 
-def test_a_misspelt_hook_is_an_error(installed):
-    class Typo(Stateless):
-        @hookimpl
-        def select_batsh(self, run, batch):
-            pass
-
+def test_a_misspelt_hook_is_an_error_when_its_class_is_made():
     with pytest.raises(StrategyError, match=r"no hook 'select_batsh'\. Did you mean select_batch"):
-        train_tiny(Typo(), installed=installed)
+
+        class Typo(Stateless):
+            @hookimpl
+            def select_batsh(self, run, batch):
+                pass
 
 
 def test_a_misspelt_argument_is_an_error(installed):
@@ -82,14 +79,13 @@ def test_a_misspelt_argument_is_an_error(installed):
         train_tiny(Typo(), installed=installed)
 
 
-def test_a_default_on_a_hook_argument_is_an_error(installed):
-    class Default(Stateless):
-        @hookimpl
-        def select_batch(self, run, batch=None):
-            pass
-
+def test_a_default_on_a_hook_argument_is_an_error_when_its_class_is_made():
     with pytest.raises(StrategyError, match="batch must not have a default"):
-        train_tiny(Default(), installed=installed)
+
+        class Default(Stateless):
+            @hookimpl
+            def select_batch(self, run, batch=None):
+                pass
 
 
 def test_an_error_in_a_hook_names_strategy_and_hook(installed):
@@ -129,7 +125,9 @@ def test_a_plan_without_a_return_is_named(installed):
         def plan_epoch(self):
             yield
 
-    with pytest.raises(DataeffError, match="must return one"):
+    with pytest.raises(
+        DataeffError, match="silent, in plan_epoch: it must return a Plan, not NoneType"
+    ):
         train_tiny(Silent(), installed=installed)
 
 
@@ -172,11 +170,16 @@ def test_a_report_that_fails_names_its_strategy(installed):
 
 def test_a_dataclass_that_compares_by_value_is_refused(installed):
     @dataclass
-    class Equal:
+    class Equal(Strategy):
         pass
 
-    with pytest.raises(StrategyError, match=r"write @dataclass\(eq=False\)"):
-        train_tiny(Equal(), installed=installed)
+    @dataclass
+    class Plain:
+        pass
+
+    for kind in (Equal, Plain):
+        with pytest.raises(StrategyError, match=r"write @dataclass\(eq=False\)"):
+            installed.add_strategy("equal", kind, "test")
 
 
 def test_setup_draws_depend_on_the_seed_alone(installed):
@@ -233,7 +236,7 @@ batch_size = 16
 LOOSE = '''
 from dataclasses import dataclass
 
-from dataeff import DataeffError, Share, hookimpl
+from dataeff import DataeffError, Share, Strategy, hookimpl
 
 
 @hookimpl
@@ -243,7 +246,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class Choosy:
+class Choosy(Strategy):
     """Refuse what it is told to refuse."""
 
     least: int = 0
@@ -262,7 +265,7 @@ class Choosy:
 
 
 @dataclass(eq=False)
-class Crashing:
+class Crashing(Strategy):
     """Fail in setup."""
 
     @hookimpl
@@ -313,7 +316,7 @@ def test_of_several_tasks_the_refused_one_is_named():
 
 @pytest.mark.usefixtures("_loose")
 def test_a_refusal_is_told_before_anyone_is_asked(monkeypatch):
-    monkeypatch.setattr("dataeff.cli.running._ask", lambda *arguments: pytest.fail("asked"))
+    monkeypatch.setattr("dataeff.cli.run._ask", lambda *arguments: pytest.fail("asked"))
     mistake(*ADHOC, "-s", "choosy[least=99]")
 
 
@@ -352,18 +355,16 @@ def test_what_is_refused_on_the_cpu_alone_is_run_elsewhere(monkeypatch):
 @pytest.mark.usefixtures("_loose")
 def test_finished_cells_are_not_set_up_again(monkeypatch):
     ok(*ADHOC, "-s", "choosy", "--no-controls")
-    monkeypatch.setattr(Site, "of", lambda *arguments, **options: pytest.fail("set up"))
+    monkeypatch.setattr(Site, "__init__", lambda *arguments, **options: pytest.fail("set up"))
     ok(*ADHOC, "-s", "choosy", "--no-controls")
 
 
-# Rows that nobody runs --------------------------------------------------------------------------
+# Lines that nobody runs -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("share", ["0.25", "?"])
-def test_a_row_that_is_read_off_a_curve_is_not_run(share):
-    one = np.ones(1)
-    rows = early_termination(one[None], one, one, 0 * one, [0.25], "baseline", 1.0, 0.1)
-    label = rows["strategy"].item().replace("0.25", share)
+def test_a_line_that_is_read_off_a_curve_is_not_run(share):
+    label = stopped_name(0.25).replace("0.25", share)
     said = mistake("run", "quickstart", "-s", label)
     assert said == (
         "early_termination is read off the curve of the reference, and nobody runs it; "

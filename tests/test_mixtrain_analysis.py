@@ -19,8 +19,9 @@ from dataeff_plugins.mixtrain.selection import limits_of
 from dataeff_plugins.mixtrain.split import splitter
 from probes import fresh_run
 
-from dataeff import hookimpl
+from dataeff import Strategy, hookimpl
 from dataeff.testing import TASK, train_tiny, weights
+from dataeff.training.job import Place
 
 FULL = "mixtrain_cutmix"
 NAIVE = "mixtrain_cutmix[selection=none,interference=off]"
@@ -216,7 +217,7 @@ def test_looking_on_takes_no_time_of_training(installed, monkeypatch):
     plain, clocks = Detection._found, set()
 
     def watched(self, run, *rest):
-        clocks.add(run.meter._running[-1])
+        clocks.add(run._job.meter._running[-1])
         return plain(self, run, *rest)
 
     monkeypatch.setattr(Detection, "_found", watched)
@@ -237,8 +238,8 @@ def test_a_stopped_probe_goes_on_to_the_same_numbers(installed, tmp_path):
     whole, stopped, resumed = (Amenability() for _ in range(3))
     train_tiny(FULL, whole, installed=installed)
     with pytest.raises(Stop):
-        train_tiny(FULL, stopped, installed=installed, folder=tmp_path, on_epoch=stop)
-    train_tiny(FULL, resumed, installed=installed, folder=tmp_path)
+        train_tiny(FULL, stopped, installed=installed, place=Place(tmp_path), on_epoch=stop)
+    train_tiny(FULL, resumed, installed=installed, place=Place(tmp_path))
     for name in ("lines", "gaps", "kept"):
         assert str(getattr(resumed, name)) == str(getattr(whole, name)), "as texts: nan is not nan"
     assert torch.equal(resumed.shown["loss"], whole.shown["loss"])
@@ -247,7 +248,7 @@ def test_a_stopped_probe_goes_on_to_the_same_numbers(installed, tmp_path):
 def test_regions_are_those_of_the_policy(installed):
     """Replay the baseline's losses with a loop over the samples."""
 
-    class Diary:
+    class Diary(Strategy):
         def __init__(self):
             self._pages = []
 

@@ -12,8 +12,8 @@ from torch import nn
 
 from dataeff import DataeffError, hookimpl
 from dataeff.errors import StrategyConflict
-from dataeff.plugins import compose, load_plugins
-from dataeff.testing import TASK, train_tiny, weights
+from dataeff.plugins import load_plugins
+from dataeff.testing import TASK, lab_of, train_tiny, weights
 
 INSTALLED = load_plugins()
 N, EPOCHS = 81, 4
@@ -279,7 +279,7 @@ def test_amp_and_mixing_both_show(name, first):
     assert result.record["rows"]["trained"] == EPOCHS * 41
     assert kinds == {torch.bfloat16}
     close = train_tiny(pair[0], installed=INSTALLED)
-    assert result.run.train_loss == pytest.approx(close.run.train_loss, abs=0.1)
+    assert result.record["train_loss"] == pytest.approx(close.record["train_loss"], abs=0.1)
 
 
 def test_two_ways_of_mixing_are_a_conflict():
@@ -436,4 +436,4 @@ def test_a_compiler_sees_few_graphs_however_many_pairs_a_batch_holds():
 )
 def test_a_parameter_without_effect_is_refused(text, idle):
     with pytest.raises(DataeffError, match=idle):
-        compose(text, INSTALLED)
+        lab_of(INSTALLED).composition(text)

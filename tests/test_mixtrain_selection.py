@@ -1,172 +1,19 @@
-"""Selective mixing against a plain-Python reading of the method, sample by sample."""
+"""Selective mixing against a plain-Python reading of the method, on made-up losses."""
 
 import math
 import random
-from itertools import combinations
-from types import SimpleNamespace
 
 import pytest
 import torch
 from dataeff_plugins.mixtrain import selection as policy
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from probes import Stateless
+from oracle import Oracle, Rehearsal
 
-from dataeff import DataeffError, Plan, hookimpl
-from dataeff.plugins import compose, load_plugins
-from dataeff.testing import TASK, train_tiny
-from dataeff.training.batch import Batch
-from dataeff.training.ledger import Ledger
-from dataeff.training.rng import Streams
+from dataeff import DataeffError, Plan
+from dataeff.composition import Composition
 
-INSTALLED = load_plugins()
 KINDS = ("full", "region1", "region3", "accuracy", "average_loss", "incorr")
-WORDS = {policy.NOMIX: "single", policy.MIX_R1: "region1", policy.MIX_R3: "region3"}
-
-
-class Oracle:
-    """The policy as the paper tells it: one sample at a time, dicts and floats."""
-
-    def __init__(self, samples, *, selection="full", k=1, rise="unmixed", memory=1.0, bootstrap=0):
-        self.selection, self.k, self.rise = selection, k, rise
-        self.memory, self.bootstrap = memory, bootstrap
-        self.epoch = 0
-        self.status = dict.fromkeys(samples, "single")
-        self.left = dict.fromkeys(samples, 0)
-        self.streak = dict.fromkeys(samples, 0)
-        self.last = dict.fromkeys(samples)  # the last loss that may be compared with
-        self.right, self.wrong = [0.0, 0.0], [0.0, 0.0]
-        self.limits = {}
-
-    def mixed(self):
-        return {i for i, status in self.status.items() if status != "single"}
-
-    def end_epoch(self, seen):
-        """Take {sample: (loss, correct)} of the samples that were trained in this epoch."""
-        before = [list(self.right), list(self.wrong)]
-        for part in (self.right, self.wrong):
-            part[:] = [self.memory * value for value in part]
-        for i, (loss, correct) in seen.items():
-            if self.status[i] == "single":
-                part = self.right if correct else self.wrong
-                part[0] += loss
-                part[1] += 1
-        first = self.epoch == 0
-        sums = [self.right, self.wrong] if first and self.bootstrap else before
-        known = not first or self.bootstrap
-        self.limits = self.thresholds(*sums)
-        for i in self.status:
-            if i in seen:
-                self.decide(i, *seen[i], known)
-            elif self.status[i] == "region3":
-                self.omit(i)
-        self.epoch += 1
-
-    @staticmethod
-    def thresholds(right, wrong):
-        corr = right[0] / right[1] if right[1] else 0.0
-        incorr = wrong[0] / wrong[1] if wrong[1] else math.inf
-        mid = 0.5 * (corr + incorr) if wrong[1] else corr
-        count = right[1] + wrong[1]
-        mean = (right[0] + wrong[0]) / count if count else 0.0
-        return {"corr": corr, "incorr": incorr, "mid": mid, "mean": mean}
-
-    def decide(self, i, loss, correct, known):
-        status = self.status[i]
-        if status == "single":
-            rose = self.last[i] is not None and loss > self.last[i]
-            self.streak[i] = self.streak[i] + 1 if rose else 0
-            self.last[i] = loss
-        else:
-            self.streak[i] = 0
-            self.last[i] = loss if self.rise == "any" else None
-        if status == "single":
-            self.status[i] = self.leave_singles(i, loss, correct, known)
-            self.left[i] = self.k
-        elif status == "region1":
-            self.status[i] = "region1" if self.is_easy(loss, correct, known) else "single"
-        elif self.selection == "incorr":
-            self.status[i] = "region3" if loss > self.limits["incorr"] else "single"
-        else:
-            self.count_down(i)
-
-    def leave_singles(self, i, loss, correct, known):
-        if self.is_easy(loss, correct, known):
-            return "region1"
-        if not known or loss <= self.limits["incorr"]:
-            return "single"
-        if self.selection == "incorr":
-            return "region3"
-        if self.selection in ("full", "region3") and self.streak[i] >= self.k:
-            return "region3"
-        return "single"
-
-    def is_easy(self, loss, correct, known):
-        if self.selection == "accuracy":
-            return correct
-        if self.selection == "region3" or not known:
-            return False
-        return loss < self.limits["mean" if self.selection == "average_loss" else "mid"]
-
-    def omit(self, i):
-        """Count an epoch in which a sample of region 3 was not trained."""
-        self.streak[i] = 0
-        if self.rise == "unmixed":
-            self.last[i] = None
-        if self.selection != "incorr":
-            self.count_down(i)
-
-    def count_down(self, i):
-        self.left[i] -= 1
-        if not self.left[i]:
-            self.status[i] = "single"
-
-
-class Rehearsal:
-    """The strategy without a network: its own hooks, around losses that a test makes up."""
-
-    def __init__(self, n, name="mixtrain_mixup", **options):
-        (self.strategy,) = (s.plugin for s in compose(labelled(name, options), INSTALLED))
-        self.run = SimpleNamespace(
-            labels=torch.zeros(n, dtype=torch.long),
-            ledger=Ledger(n, torch.device("cpu")),
-            rng=Streams(0),
-            task=SimpleNamespace(batch_size=4),
-        )
-        self.strategy.setup(self.run)
-
-    def plan(self, samples):
-        """Return the rows of an epoch over these samples, as lists of one or two."""
-        kept = torch.zeros(len(self.run.labels), dtype=torch.bool)
-        kept[list(samples)] = True
-        mask = self.strategy.prune_dataset()
-        kept = kept if mask is None else kept & mask
-        wrapper = self.strategy.plan_epoch(self.run)
-        next(wrapper)
-        try:
-            wrapper.send(Plan.cut(kept.nonzero()[:, 0], 4))
-        except StopIteration as done:
-            return [[i for i in row if i >= 0] for row in done.value.rows.tolist()]
-
-    def train(self, seen):
-        if seen:
-            idx = torch.tensor(list(seen))
-            losses = torch.tensor([loss for loss, _ in seen.values()])
-            right = torch.tensor([correct for _, correct in seen.values()])
-            batch = Batch(idx[:, None], idx, self.run.labels[idx])
-            self.run.ledger.record(batch, torch.stack([right * 2.0, 0 * losses + 1], 1), losses)
-        self.strategy.end_epoch(self.run)
-
-    def status(self):
-        return {i: WORDS[value] for i, value in enumerate(self.strategy.status.tolist())}
-
-    def limits(self):
-        return {key: self.strategy.history[-1][key] for key in ("corr", "incorr", "mid", "mean")}
-
-
-def labelled(name, options):
-    inside = ",".join(f"{key}={value}" for key, value in options.items())
-    return f"{name}[{inside}]" if inside else name
 
 
 def made_up_losses(rng, n, epochs):
@@ -484,7 +331,7 @@ def test_skipping_is_for_k_epochs_and_then_the_sample_is_back():
 def test_skipping_is_refused_where_nothing_says_for_how_long(selection, installed):
     """Who is omitted has no loss to leave region 3 by: only a count of epochs brings it back."""
     with pytest.raises(DataeffError, match="region3 has no effect with selection="):
-        compose(f"mixtrain_cutmix[selection={selection},region3=skip]", installed)
+        Composition.read(f"mixtrain_cutmix[selection={selection},region3=skip]", installed)
 
 
 def test_an_epoch_of_nothing_but_skipped_samples_is_left_to_the_harness():
@@ -492,87 +339,6 @@ def test_an_epoch_of_nothing_but_skipped_samples_is_left_to_the_harness():
     rehearsal = Rehearsal(2, region3="skip", selection="region3")
     rehearsal.strategy.status[:] = policy.MIX_R3
     assert rehearsal.plan(range(2)) == []
-
-
-# Real runs -------------------------------------------------------------------------------------
-
-
-class Witness(Stateless):
-    """Write down every batch: epoch, rows, losses, correctness."""
-
-    def __init__(self):
-        self.batches = []
-
-    @hookimpl
-    def observe_batch(self, run, batch, logits, losses):
-        rows = {}
-        for i, row in zip(batch.idx.tolist(), batch.row.tolist(), strict=True):
-            rows.setdefault(row, []).append(i)
-        right = (logits.argmax(1) == batch.y).tolist()
-        seen = zip(batch.idx.tolist(), losses.tolist(), right, strict=True)
-        self.batches.append(
-            SimpleNamespace(
-                epoch=run.epoch,
-                rows=list(rows.values()),
-                mixed=set(batch.idx[batch.mixed].tolist()),
-                seen={i: (loss, correct) for i, loss, correct in seen},
-            )
-        )
-
-    def epoch(self, number):
-        """Return (rows, mixed samples, what was seen) of an epoch."""
-        batches = [batch for batch in self.batches if batch.epoch == number]
-        rows = [row for batch in batches for row in batch.rows]
-        mixed = set().union(*(batch.mixed for batch in batches))
-        return rows, mixed, {i: pair for batch in batches for i, pair in batch.seen.items()}
-
-
-HARD = TASK.model_copy(
-    update={
-        "dataset": "synthetic[samples=90,test_samples=20,classes=4,size=8,difficulty=0.9]",
-        "epochs": 7,
-        "lr": 0.1,
-    }
-)
-"""Noise, mostly: some samples stay wrong, and their losses rise now and then."""
-
-RUNS = [
-    ("mixtrain_cutmix", {}),
-    ("mixtrain_cutmix", {"interference": "off", "batching": "homogeneous"}),
-    ("mixtrain_cutmix", {"selection": "region3", "k": 2}),
-    ("mixtrain_cutmix", {"selection": "incorr"}),
-    ("mixtrain_cutmix", {"selection": "accuracy"}),
-    ("mixtrain_cutmix", {"rise": "any", "memory": 0.5, "bootstrap": True}),
-    ("mixtrain_mixup", {}),
-    ("mixtrain_mixup", {"selection": "average_loss", "memory": 0.5}),
-    ("mixtrain_mixup", {"selection": "region1", "mix_loss": "sum"}),
-    ("mixtrain_mixup", {"selection": "region3", "rise": "any"}),
-]
-ORACLES = ("selection", "k", "rise", "memory", "bootstrap")
-
-
-@pytest.mark.parametrize(("name", "options"), RUNS)
-def test_a_run_mixes_exactly_whom_the_oracle_says(name, options):
-    """The oracle sees what the batches saw, in train mode and before each step; nothing else."""
-    witness = Witness()
-    result = train_tiny(labelled(name, options), witness, installed=INSTALLED, task=HARD)
-    history = result.run.strategies[0].plugin.history
-    samples = result.run.split("train").tolist()
-    oracle = Oracle(samples, **{key: options[key] for key in ORACLES if key in options})
-    ever = set()
-    for epoch in range(HARD.epochs):
-        rows, mixed, seen = witness.epoch(epoch)
-        assert sorted(i for row in rows for i in row) == samples
-        pairs = [frozenset(row) for row in rows if len(row) == 2]
-        assert all(len(row) in (1, 2) for row in rows)
-        assert set().union(*pairs) == mixed, "disjoint pairs of exactly the mixed samples"
-        assert mixed <= oracle.mixed()
-        assert len(oracle.mixed() - mixed) == len(oracle.mixed()) % 2
-        ever |= mixed
-        oracle.end_epoch(seen)
-        for key, value in oracle.limits.items():
-            assert history[epoch][key] == pytest.approx(value, rel=1e-12), (epoch, key)
-    assert ever, "something was mixed"
 
 
 def test_an_odd_one_is_trained_unmixed_and_keeps_its_status():
@@ -591,58 +357,3 @@ def test_an_odd_one_is_trained_unmixed_and_keeps_its_status():
     assert len(alone) > 1
     rehearsal.train(dict.fromkeys(range(9), (9.0, False)))
     assert set(rehearsal.status().values()) == {"single"}, "above L_incorr: out, not region 3"
-
-
-def test_pairs_are_drawn_anew_in_each_epoch():
-    witness = Witness()
-    train_tiny("mixtrain_mixup[selection=none]", witness, installed=INSTALLED)
-    pairings = [
-        {frozenset(row) for row in witness.epoch(epoch)[0] if len(row) == 2} for epoch in range(4)
-    ]
-    assert [len(pairing) for pairing in pairings] == [40] * 4
-    for one, other in combinations(pairings, 2):
-        assert len(one & other) < 8, "by chance it is one pair in two epochs"
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_run_that_skips_omits_exactly_whom_the_oracle_says(seed):
-    witness = Witness()
-    text = "mixtrain_cutmix[selection=region3,region3=skip,k=2]"
-    result = train_tiny(text, witness, installed=INSTALLED, task=HARD, seed=seed)
-    samples = set(result.run.split("train").tolist())
-    oracle, omitted = Oracle(samples, selection="region3", k=2), 0
-    for epoch in range(7):
-        rows, mixed, seen = witness.epoch(epoch)
-        assert not mixed
-        assert set(seen) == samples - oracle.mixed()
-        assert len(rows) == len(seen)
-        omitted += len(samples) - len(seen)
-        oracle.end_epoch(seen)
-    assert omitted > 0
-    assert result.record["rows"]["trained"] == 7 * len(samples) - omitted
-
-
-@settings(max_examples=12)
-@example(n=3, batch_size=2, seed=0)
-@example(n=3, batch_size=16, seed=0)
-@example(n=17, batch_size=16, seed=0)
-@given(n=st.integers(3, 20), batch_size=st.integers(2, 7), seed=st.integers(0, 3))
-def test_small_sets_and_odd_batches_follow_the_oracle(n, batch_size, seed):
-    data = f"synthetic[samples={n},test_samples=8,classes=3,size=8,difficulty=0.3]"
-    changes = {"dataset": data, "epochs": 5, "batch_size": batch_size, "validation": 0.0}
-    task = TASK.model_copy(update=changes)
-    witness = Witness()
-    train_tiny("mixtrain_cutmix", witness, installed=INSTALLED, task=task, seed=seed)
-    oracle = Oracle(range(n))
-    for epoch in range(5):
-        rows, mixed, seen = witness.epoch(epoch)
-        assert sorted(i for row in rows for i in row) == list(range(n))
-        assert mixed <= oracle.mixed()
-        assert len(oracle.mixed() - mixed) == len(oracle.mixed()) % 2
-        oracle.end_epoch(seen)
-        sizes = [len(batch.rows) for batch in witness.batches if batch.epoch == epoch]
-        full, rest = divmod(len(rows), batch_size)
-        expected = [batch_size] * full + [rest] * (rest > 0)
-        if rest == 1 and full:
-            expected[-2:] = [batch_size + 1]
-        assert sizes == expected

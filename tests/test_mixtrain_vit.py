@@ -2,15 +2,14 @@
 
 import pytest
 import torch
+from conftest import drawn
 from dataeff_plugins.mixtrain.split import splitter
 from dataeff_plugins.mixtrain.transformers import attention_mask
+from probes import fresh_job, fresh_run
 
 from dataeff import DataeffError
-from dataeff.data import load_dataset
-from dataeff.plugins import compose
 from dataeff.testing import TASK, train_tiny, weights
-from dataeff.training.cell import make_run
-from dataeff.training.loop import plan_epoch, train_plan
+from dataeff.training.loop import batches, plan_epoch, prepare
 from dataeff.training.network import Network, ghost
 from dataeff.training.readback import reading_forbidden
 
@@ -41,16 +40,9 @@ def images():
     return torch.randn(3, 3, 8, 8, generator=torch.Generator().manual_seed(1))
 
 
-def make(installed, model, *strategies):
-    task = TASK.model_copy(update={"model": model})
-    device = torch.device("cpu")
-    data = load_dataset(task.dataset, installed.datasets, root=None, device=device)
-    return make_run(data, task, list(strategies), 0, installed, device)
-
-
 def vit(installed, name, vit_split="tail"):
     """Return a network in eval mode and its split; weights large enough that attention matters."""
-    run = make(installed, MODELS[name])
+    run = fresh_run(installed, model=MODELS[name])
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for weight in run.model.parameters():
@@ -196,7 +188,7 @@ TRAININGS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "strategy"), TRAININGS)
+@pytest.mark.parametrize(("name", "strategy"), drawn(TRAININGS, 3))
 def test_trains(installed, name, strategy):
     task = TASK.model_copy(update={"model": MODELS[name]})
     result = train_tiny(strategy, installed=installed, task=task)
@@ -212,11 +204,12 @@ def test_trains(installed, name, strategy):
 @pytest.mark.parametrize("name", ["average", "token"])
 def test_hot_loop_reads_nothing_back(installed, name, vit_split):
     text = f"mixtrain_cutmix[selection=none,vit_split={vit_split}]"
-    run = make(installed, MODELS[name], *compose(text, installed))
-    run.hook.prepare(run=run)
-    plan = plan_epoch(run)
-    with reading_forbidden(run):
-        train_plan(run, plan)
+    job = fresh_job(installed, text, model=MODELS[name])
+    prepare(job)
+    plan = plan_epoch(job)
+    with reading_forbidden(job):
+        for _ in batches(job, plan):
+            pass
 
 
 # What it refuses -------------------------------------------------------------------------------
@@ -244,7 +237,7 @@ RELPOS = "vit_relpos_small_patch16_224[patch_size=2,embed_dim=16,depth=1,num_hea
 )
 def test_what_cannot_be_split_is_said_before_training(installed, model, says):
     with pytest.raises(DataeffError, match=says) as error:
-        make(installed, model, *compose("mixtrain_cutmix", installed))
+        fresh_job(installed, "mixtrain_cutmix", model=model)
     assert "mixtrain_mixup" in str(error.value)
 
 

@@ -4,6 +4,7 @@ from copy import deepcopy
 
 import pytest
 import torch
+from conftest import drawn
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -78,7 +79,7 @@ def seeded(model, x):
     return model(x)
 
 
-@pytest.mark.parametrize("text", NETS)
+@pytest.mark.parametrize("text", drawn(NETS, 8))
 def test_protocol(build, text):
     model, x = build(text), images()
 
@@ -99,7 +100,7 @@ def test_protocol(build, text):
         assert torch.equal(model.forward_head(model.forward_features(x)), model(x))
 
 
-@pytest.mark.parametrize("text", NETS)
+@pytest.mark.parametrize("text", drawn(NETS, 8))
 def test_average_pooling_is_recognised(build, text):
     model = build(text).eval()
     nn.init.normal_([p for p in model.parameters() if p.dim() > 1][-1])  # some heads start at zero
@@ -122,7 +123,7 @@ def test_heads_that_do_more_than_average_the_map_are_other(registry, text):
         assert build_model(text, registry, classes=10, shape=RGB).pool_kind == "other"
 
 
-@pytest.mark.parametrize("text", CONV_NETS)
+@pytest.mark.parametrize("text", drawn(CONV_NETS, 5))
 def test_one_channel(build, text):
     model = build(text, classes=7, shape=(1, 28, 28))
     assert model(images((1, 28, 28))).shape == (2, 7)
@@ -134,7 +135,7 @@ def test_transformers_take_one_channel_and_other_sizes(build, text):
     assert model(images((1, 16, 16))).shape == (2, 10)
 
 
-@pytest.mark.parametrize("text", CONV_NETS)
+@pytest.mark.parametrize("text", drawn(CONV_NETS, 6))
 def test_last_map_of_small_images_can_be_split(build, text):
     z = build(text).eval().forward_features(images())
     assert z.dim() == 4
@@ -263,7 +264,9 @@ def test_channels_last_holds_throughout(build):
     assert not strayed
 
 
-@pytest.mark.parametrize("text", ["resnet20", "resnet18", "torchvision:googlenet", *NETS[-3:]])
+@pytest.mark.parametrize(
+    "text", drawn(["resnet20", "resnet18", "torchvision:googlenet", *NETS[-3:]], 2)
+)
 def test_a_copy_on_meta_counts_flops(build, text):
     model = build(text)
     copy = deepcopy(model).to("meta")

@@ -29,8 +29,9 @@ def test_everything_travels(wheel):
     for name in (
         "dataeff_suites/quickstart.toml",
         "dataeff_plugins/random_backprop.py",
+        "dataeff/py.typed",
         "dataeff/template/module.py.in",
-        "dataeff/report/page.html",
+        "dataeff/report/web/page.html",
     ):
         assert name in names
     assert not [name for name in names if name.startswith(("tests/", "results/", "benchmarks/"))]

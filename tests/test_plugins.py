@@ -2,8 +2,10 @@
 
 import pytest
 
+from dataeff.composition import Composition
 from dataeff.errors import DataeffError, UnknownName
-from dataeff.plugins import compose, hooks_of, load_plugins
+from dataeff.plugins import load_plugins
+from dataeff.strategy import hooks_of
 from dataeff.testing import train_tiny
 
 GOOD = '''"""Lose half.
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 
 import torch
 
-from dataeff import Share, hookimpl
+from dataeff import Share, Strategy, hookimpl
 
 
 @hookimpl
@@ -24,7 +26,7 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class Lose:
+class Lose(Strategy):
     """Keep the first rows of each batch."""
 
     keep: Share = 0.5
@@ -76,7 +78,22 @@ def test_a_broken_plugin_harms_nobody_and_says_why(tmp_path, content, error):
     assert error in by_name(installed, "bad").error
     assert "lose" in installed.strategies
     with pytest.raises(UnknownName, match=r"Plugin bad failed to load: .*"):
-        compose("bad", installed)
+        Composition.read("bad", installed)
+
+
+def test_a_plain_class_that_claims_is_taken_with_a_note(tmp_path):
+    plain = GOOD.replace("class Lose(Strategy)", "class Lose")
+    (tmp_path / "old.py").write_text(plain.replace('saves = "rows"', 'claims = ("rows",)'))
+    installed = load_plugins([tmp_path])
+    assert installed.strategies["lose"].factory.reserves == ("rows",)
+    (note,) = by_name(installed, "old").notes
+    assert note == "Lose: claims is called reserves now; rename it."
+
+
+def test_the_documentation_of_a_strategy_is_its_own(tmp_path):
+    (tmp_path / "lose.py").write_text(GOOD)
+    about = load_plugins([tmp_path]).strategies["lose"].about
+    assert about == ["Keep the first rows of each batch."]
 
 
 def test_a_missing_folder_is_named(tmp_path):

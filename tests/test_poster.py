@@ -12,9 +12,7 @@ from dataeff_plugins.poster import images, overlap, runs, usage
 from PIL import Image
 from shell import mistake, ok
 
-from dataeff.data import load_dataset
-from dataeff.plugins import compose
-from dataeff.testing import TASK, train_tiny
+from dataeff.testing import TASK, lab_of, train_tiny
 
 BLOBS = "synthetic[samples=90,test_samples=20,classes=4,size=8]"
 ADHOC = ["--dataset", BLOBS, "--model", "tiny", "--epochs", "4", "--name", "mine"]
@@ -200,8 +198,8 @@ def test_every_method_drops_what_it_is_asked_to(installed):
 
 
 def test_a_third_of_three_rows_is_one(installed):
-    (part,) = compose(runs.selective(1 / 3), installed)
-    assert int(part.plugin.keep * 3 + 1e-9) == 1
+    (part,) = lab_of(installed).composition(runs.selective(1 / 3)).parts
+    assert int(part.values["keep"] * 3 + 1e-9) == 1
 
 
 # The command -------------------------------------------------------------------------------------
@@ -298,7 +296,7 @@ def test_tables_hold_what_the_strategies_have_left(drawings, installed):
     trainable = scored.samples["trainable"]
     use = train_tiny(SB.format(0.5), installed=installed, task=task).samples["times_trained"]
     samples = trainable.nonzero()[:, 0].tolist()
-    labels = load_dataset(BLOBS, installed.datasets, root=None, device="cpu").train.labels
+    labels = lab_of(installed).data(task).train.labels
     lowest = sorted(samples, key=lambda i: scores[i].item())[:20]
     assert tables["lowest"]["sample"].tolist() == lowest
     assert tables["lowest"]["el2n"].tolist() == pytest.approx(scores[lowest].tolist())

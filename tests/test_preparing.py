@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from records import Folder
 
-from dataeff.report.preparing import add_amortised
+from dataeff.report.read import add_amortised
 from dataeff.report.terminal import markdown, plain_text
 
 

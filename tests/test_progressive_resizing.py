@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from dataeff_plugins.progressive_resizing import cropped, scale_at
 
 from dataeff import DataeffError, StrategyConflict, hookimpl
-from dataeff.testing import TASK, check_pair, check_strategy, train_tiny, weights
+from dataeff.testing import TASK, train_tiny, weights
 
 WIDE = TASK.model_copy(
     update={
@@ -154,8 +154,3 @@ def test_mistakes_are_told():
     train_tiny("progressive_resizing[multiple=4]", task=task)
     with pytest.raises(StrategyConflict, match="resolution"):
         train_tiny("progressive_resizing+input_scaling")
-
-
-def test_conforms():
-    check_strategy("progressive_resizing[mode=crop,delay=0,finetune=0]")
-    check_pair("mixtrain_cutmix[selection=none,patch=half]", "progressive_resizing[delay=0]")

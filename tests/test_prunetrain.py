@@ -2,17 +2,17 @@
 
 import pytest
 import torch
+from conftest import drawn
+from dataeff_plugins._surgery import channel_layout, cut, narrow, put
 from dataeff_plugins.prunetrain import PruneTrain, group_lasso, live_channels
-from dataeff_plugins.surgery import channel_layout, cut, narrow, put
 from hypothesis import given
 from hypothesis import strategies as st
-from probes import Stateless, fresh_run
+from probes import Stateless, fresh_run, train_epoch
 from residuals import DEEPER, FOREIGN, RESNET, logits_of, train_resnet
 from torch import nn
 
 from dataeff import DataeffError, hookimpl
 from dataeff.testing import train_tiny
-from dataeff.training.loop import train_epoch
 
 SOON = "prunetrain[every=1,threshold=0.3]"
 NETWORKS = ["resnet8[width=8]", "resnet20[width=8]", *FOREIGN, "resnet18d"]
@@ -108,7 +108,7 @@ def test_the_first_batch_sets_the_share_of_the_lasso(installed, ratio):
 # Surgery ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", NETWORKS)
+@pytest.mark.parametrize("model", drawn(NETWORKS, 2))
 def test_dead_channels_are_cut_out_without_a_trace(installed, model):
     run = a_run(installed, model)
     layout = channel_layout(run, "prunetrain")
@@ -134,7 +134,7 @@ def test_dead_channels_are_cut_out_without_a_trace(installed, model):
     held = [p for group in run.optimizer.param_groups for p in group["params"]]
     assert set(held) == set(run.model.parameters()) == set(run.optimizer.state)
     run.model.train()
-    train_epoch(run)
+    train_epoch(run._job)
     assert torch.isfinite(logits_of(run.model, images)).all()
 
 
@@ -190,15 +190,18 @@ def test_a_space_never_loses_its_last_channel(installed):
 
 @pytest.mark.parametrize(
     ("model", "dead"),
-    [
-        ("resnet20[width=8]", 2),
-        ("resnet20[width=8]", 1),
-        ("torchvision:resnet18", 2),
-        ("torchvision:resnet18", 1),
-        ("resnet26", 3),
-        ("resnet26", 2),
-        ("resnet26", 1),
-    ],
+    drawn(
+        [
+            ("resnet20[width=8]", 2),
+            ("resnet20[width=8]", 1),
+            ("torchvision:resnet18", 2),
+            ("torchvision:resnet18", 1),
+            ("resnet26", 3),
+            ("resnet26", 2),
+            ("resnet26", 1),
+        ],
+        2,
+    ),
 )
 def test_a_dead_branch_is_taken_out_and_its_constant_stays(installed, model, dead):
     run = a_run(installed, model)
@@ -223,12 +226,12 @@ def test_a_dead_branch_is_taken_out_and_its_constant_stays(installed, model, dea
     held = [p for group in run.optimizer.param_groups for p in group["params"]]
     assert set(held) == set(run.model.parameters())
     run.model.train()
-    train_epoch(run)
+    train_epoch(run._job)
     strategy.on_epoch_start(run, 2)
     assert strategy.gone == [block.name]
 
 
-@pytest.mark.parametrize("model", ["resnext50_32x4d", "seresnet50", "resnetblur18"])
+@pytest.mark.parametrize("model", drawn(["resnext50_32x4d", "seresnet50", "resnetblur18"], 1))
 def test_what_cannot_be_cut_is_refused_by_name(installed, model):
     data = "synthetic[samples=40,size=16,channels=3]"
     run = fresh_run(installed, model=model, dataset=data)

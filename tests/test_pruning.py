@@ -5,16 +5,16 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from dataeff_plugins._pruning import kept_by_score
 from dataeff_plugins.el2n import error_norm
 from dataeff_plugins.forgetting import EventCounter
 from dataeff_plugins.grand import gradient_norm, last_layer_norm
-from dataeff_plugins.pruning import kept_by_score
 from hypothesis import given
 from hypothesis import strategies as st
 from probes import Stateless, fresh_run
 
 from dataeff import hookimpl
-from dataeff.testing import TASK, check_strategy, train_tiny, weights
+from dataeff.testing import TASK, train_tiny, weights
 
 
 def plugin_of(text, **options):
@@ -255,21 +255,6 @@ def test_keeping_all_changes_nothing_but_the_preparation():
     assert torch.equal(
         weights(train_tiny("el2n[models=1,epochs=1,keep=1]")), weights(train_tiny("baseline"))
     )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "el2n[models=2,epochs=1,choose=easiest,stratified=true]",
-        "el2n[models=1,epochs=1,keep=0.5,choose=offset,offset=0.2,reuse=true]",
-        "el2n[models=1,epochs=1,steps=fixed]",
-        "grand[models=1,epochs=1]",
-        "grand[models=1,epochs=0,layers=last]",
-        "forgetting[models=1,keep=0.5]",
-    ],
-)
-def test_variants_conform(text):
-    assert check_strategy(text)
 
 
 @pytest.mark.parametrize(

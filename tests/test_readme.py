@@ -10,6 +10,7 @@ import pytest
 
 from dataeff.bench.suite import make_suite
 from dataeff.cli import main
+from dataeff.lab import Lab
 from dataeff.plugins import load_plugins
 from dataeff.testing import check_strategy
 
@@ -26,21 +27,21 @@ def test_the_strategy_conforms(tmp_path):
     (code,) = blocks("python")
     assert len(code.splitlines()) <= 40
     (tmp_path / "hard_half.py").write_text(code)
-    assert len(check_strategy("hard_half", load_plugins([tmp_path]))) == 8
+    assert len(check_strategy("hard_half", load_plugins([tmp_path]))) == 13
 
 
 @pytest.mark.parametrize("text", blocks("toml"), ids=["plain", "matched"])
 def test_the_suite_is_valid(installed, text):
-    assert make_suite({"name": "readme", **tomllib.loads(text)}, installed, where="README")
+    assert make_suite({"name": "readme", **tomllib.loads(text)}, Lab(installed), where="README")
 
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_commands_exist(line):
     words = shlex.split(line)[1:]
     command, context = main, main.make_context("dataeff", [], resilient_parsing=True)
-    while hasattr(command, "commands"):
+    while hasattr(command, "get_command"):
         name, words = words[0], words[1:]
-        command = command.commands[name]
+        command = command.get_command(context, name)
     command.make_context(name, words, parent=context)
 
 

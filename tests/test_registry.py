@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataeff import DataeffError, Share
+from dataeff.composition import Composition
 from dataeff.errors import UnknownName
-from dataeff.plugins import canonical, compose
-from dataeff.registry import Entry, Part, Registry, format_part, parse, parse_one
+from dataeff.notation import Part, format_part, parse, parse_one, split_parts
+from dataeff.registry import Entry, Registry
 
 
 @dataclass(eq=False)
@@ -77,7 +78,7 @@ def test_canonical_prints_shares_and_what_differs_in_one_order(registry):
 
 def test_canonical_form_of_a_composition(installed):
     text = " random_backprop[mode=shrink, keep=0.250] + amp[dtype=auto]"
-    assert canonical(compose(text, installed)) == "random_backprop[keep=0.25]+amp"
+    assert Composition.read(text, installed).text == "random_backprop[keep=0.25]+amp"
 
 
 @pytest.mark.parametrize(
@@ -155,3 +156,20 @@ def test_the_digest_covers_what_a_strategy_takes_from_its_own_package(tmp_path, 
         assert digest() != first
     finally:
         sys.dont_write_bytecode = before
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a", ["a"]),
+        ("a+b", ["a", "b"]),
+        ("a[x=1,y=2]+b[z=3]+c", ["a[x=1,y=2]", "b[z=3]", "c"]),
+        ("a[x=1+2]", ["a[x=1+2]"]),
+        ('a[x="]+"]+b', ['a[x="]+"]', "b"]),
+        ("a[x=1+b", ["a[x=1+b"]),
+        ('a[x="1+b', ['a[x="1+b']),
+        ("", []),
+    ],
+)
+def test_a_plus_inside_brackets_separates_nothing(text, parts):
+    assert split_parts(text) == parts

@@ -7,7 +7,7 @@ from probes import Stateless
 from selections import watched
 
 from dataeff import DataeffError, hookimpl
-from dataeff.testing import TASK, check_strategy, train_tiny, weights
+from dataeff.testing import TASK, train_tiny, weights
 
 QUICK = "epochs=1"
 AUGMENTED = TASK.dataset.replace("]", ",crop=1,flip=true]")
@@ -136,8 +136,3 @@ def test_without_validation_samples_it_says_what_to_write(installed):
         train_tiny("rho_loss", installed=installed, task=task)
     record = train_tiny(f"rho_loss[holdout=halves,{QUICK}]", installed=installed, task=task).record
     assert record["status"] == "finished"
-
-
-@pytest.mark.parametrize("parameters", ["holdout=halves", "keep=0.25,score_mode=train"])
-def test_conforms(parameters):
-    assert len(check_strategy(f"rho_loss[{QUICK},{parameters}]")) == 8

@@ -6,17 +6,17 @@ from math import nan
 import pytest
 
 from dataeff.bench.controls import control_kinds, matching_controls
-from dataeff.bench.runner import Settings
 from dataeff.bench.schedule import Schedule
 from dataeff.bench.suite import make_suite
 from dataeff.cost import cost, shared_costs
 from dataeff.errors import DataeffError
+from dataeff.lab import Lab
 from dataeff.plugins import load_plugins
 
 TASK = {"dataset": "synthetic[samples=40,classes=2]", "model": "tiny", "epochs": 2}
 METHODS = '''
 from dataclasses import dataclass
-from dataeff import hookimpl
+from dataeff import Strategy, hookimpl
 
 
 @hookimpl
@@ -27,12 +27,12 @@ def register_strategies(register):
 
 
 @dataclass(eq=False)
-class Method:
+class Method(Strategy):
     """Does nothing: how long it takes is written by hand."""
 
 
 @dataclass(eq=False)
-class Mine:
+class Mine(Strategy):
     """A control of somebody else's."""
 
     share: float = 0.5
@@ -45,30 +45,35 @@ class Mine:
 SECONDS = {"baseline": 10.0, "quick": 5.0, "quicker": 4.8, "thrifty": 7.0, "slow": 12.0}
 
 
-@pytest.fixture
-def installed(tmp_path):
-    (tmp_path / "plugins").mkdir()
-    (tmp_path / "plugins" / "methods.py").write_text(METHODS)
-    return load_plugins([tmp_path / "plugins"])
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    plugins = tmp_path_factory.mktemp("plugins")
+    (plugins / "methods.py").write_text(METHODS)
+    return load_plugins([plugins])
+
+
+@pytest.fixture(scope="module")
+def lab(installed):
+    return Lab(installed, "cpu")
 
 
 @pytest.fixture
-def bench(tmp_path, installed):
-    return Bench(tmp_path / "results", installed)
+def bench(tmp_path, lab):
+    return Bench(tmp_path / "results", lab)
 
 
 class Bench:
     """Goes through a schedule as the runner does, and writes the record of each cell by hand."""
 
-    def __init__(self, results, installed):
-        self.settings, self.installed = Settings(results), installed
+    def __init__(self, results, lab):
+        self.results, self.lab = results, lab
         self.seconds, self.work, self.busy = dict(SECONDS), dict(SECONDS), ()
 
     def schedule(self, *strategies, seeds=2, tasks=("blobs",), **more):
         content = {"name": "try", "seeds": seeds, "strategies": ["baseline", *strategies], **more}
         content["tasks"] = dict.fromkeys(tasks, TASK)
-        suite = make_suite(content, self.installed, where="test")
-        return Schedule(suite, self.settings, self.installed)
+        suite = make_suite(content, self.lab, where="test")
+        return Schedule(suite, self.lab, self.results)
 
     def run(self, schedule):
         """Return what was run, as (strategy, seed); a finished cell is skipped, as in a suite."""
@@ -87,6 +92,7 @@ class Bench:
             "task_name": cell.task_name,
             "strategy": cell.strategy,
             "seed": cell.seed,
+            "version": cell.version,
             "control": name in ("random_backprop", "short_schedule", "mine"),
             "clocks": {"prepare": 0.0, "train": self.seconds.get(name, 10.0 * share)},
             "flops": 100 * self.work.get(name, 10.0 * share),
@@ -253,15 +259,16 @@ def test_similar_costs_are_joined(costs, shared):
 
 def test_what_saves_next_to_nothing_needs_no_control(installed):
     kinds = control_kinds(True, installed)
-    assert matching_controls([0.97, 1.2], {}, kinds, installed) == {}
-    assert len(matching_controls([0.95], {}, kinds, installed)) == 2
+    assert matching_controls([0.97, 1.2], {}, kinds) == {}
+    assert len(matching_controls([0.95], {}, kinds)) == 2
 
 
-def test_the_nearest_control_serves(installed):
+def test_the_nearest_control_serves(installed, lab):
     kinds = control_kinds(["short_schedule"], installed)
-    existing = {"short_schedule[share=0.45]": 0.45, SHORT: 0.51, "mine": 0.5}
-    assert matching_controls([0.5], existing, kinds, installed) == {SHORT: 0.51}
-    assert matching_controls([0.5], {SHORT: 0.6}, kinds, installed) == {SHORT: 0.5}
+    far, near, other = map(lab.composition, ("short_schedule[share=0.45]", SHORT, "mine"))
+    assert matching_controls([0.5], {far: 0.45, near: 0.51, other: 0.5}, kinds) == {near: 0.51}
+    (found,) = matching_controls([0.5], {near: 0.6}, kinds).items()
+    assert (found[0].text, found[1]) == (SHORT, 0.5)
 
 
 def test_a_strategy_for_some_tasks_runs_on_these_alone(bench):

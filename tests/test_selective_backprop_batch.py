@@ -11,7 +11,7 @@ from probes import Stateless
 from selections import stream_of, watched
 
 from dataeff import Batch, DataeffError, hookimpl, portion
-from dataeff.testing import check_strategy, train_tiny, weights
+from dataeff.testing import train_tiny, weights
 
 ALWAYS = "start=0,end=1,interrupt=0"
 
@@ -166,10 +166,3 @@ def test_batch_norm_counts_what_is_scored_only_in_train_mode(installed):
 def test_what_makes_no_sense_is_refused(installed, parameters, message):
     with pytest.raises(DataeffError, match=message):
         train_tiny(f"selective_backprop_batch[{parameters}]", installed=installed)
-
-
-@pytest.mark.parametrize(
-    "parameters", [f"keep=0.25,{ALWAYS},scale=0.5", f"{ALWAYS},score_mode=train"]
-)
-def test_conforms(parameters):
-    assert len(check_strategy(f"selective_backprop_batch[{parameters}]")) == 8

@@ -5,7 +5,7 @@ import torch
 from dataeff_plugins.self_paced import limit_of, pace, soft_weights
 from probes import Books
 
-from dataeff.testing import TASK, check_strategy, train_tiny, weights
+from dataeff.testing import TASK, train_tiny, weights
 
 LONG = TASK.model_copy(update={"epochs": 8})
 NAN = float("nan")
@@ -106,7 +106,3 @@ def test_composed_with_a_subset_it_paces_among_those():
 def test_everyone_from_the_start_is_the_baseline_to_the_bit():
     all_in = train_tiny("self_paced[start=1]")
     assert torch.equal(weights(all_in), weights(train_tiny("baseline")))
-
-
-def test_conforms():
-    check_strategy("self_paced[start=0.1,until=1,weights=soft]")

@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from dataeff.errors import DataeffError
-from dataeff.report import serve as serving
-from dataeff.report.serve import make_server, results_version, serve
+from dataeff.report.web import serve as serving
+from dataeff.report.web.serve import make_server, results_version, serve
 
 
 class Client:

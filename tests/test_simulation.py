@@ -1,4 +1,4 @@
-"""Verdicts by simulation: how often a suite claims what is not so, and finds what is."""
+"""Verdicts by simulation: how often a suite verdicts what is not so, and finds what is."""
 
 from functools import cached_property
 
@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dataeff.report.controls import rivals
-from dataeff.report.leaderboard import leaderboard
-from dataeff.report.sentences import claim_words
-from dataeff.report.verdicts import Paired, claim, paired
+from dataeff.report.judge import rivals
+from dataeff.report.stats import Paired, paired, verdict
+from dataeff.report.table import leaderboard
+from dataeff.report.words import verdict_words
 
 MARGIN = 0.5
 SUITES = 2000
@@ -53,8 +53,8 @@ class Simulated:
         self.methods = ~self.control & (np.arange(strategies) > 0)
 
     @cached_property
-    def claims(self):
-        """Return the claims on each suite; their lines are the strategies but the reference."""
+    def verdicts(self):
+        """Return the verdicts on each suite; their lines are the strategies but the reference."""
         found = []
         points = _by_suite(self.accuracy[:, 1:] - self.accuracy[:, :1], self.step)
         speed = _by_suite(np.log(self.seconds[:, :1] / self.seconds[:, 1:]))
@@ -62,12 +62,12 @@ class Simulated:
             factor = np.append(1.0, np.exp(times.mean))
             pairs = rivals(1 / factor, self.methods, self.control)
             against = self.accuracy[i, pairs[:, 0]] - self.accuracy[i, pairs[:, 1]]
-            found.append(claim(accuracy, times, paired(against, self.step), MARGIN))
+            found.append(verdict(accuracy, times, paired(against, self.step), MARGIN))
         return found
 
     def share(self, what):
         """Return the share of suites of which something is so."""
-        return np.mean([what(claims) for claims in self.claims])
+        return np.mean([what(verdicts) for verdicts in self.verdicts])
 
     def runs(self):
         """Return the suites as the records of one, a task each."""
@@ -98,18 +98,18 @@ def _by_suite(differences, step=0.0):
     return [Paired(*parts) for parts in zip(*lines, strict=True)]
 
 
-def any_difference(claims):
-    told = claims.faster | claims.slower | claims.better | claims.worse
-    return told.any() or claims.rivals.any()
+def any_difference(verdicts):
+    told = verdicts.faster | verdicts.slower | verdicts.better | verdicts.worse
+    return told.any() or verdicts.rivals.any()
 
 
-def any_but_faster(claims):
-    told = claims.slower | claims.better | claims.worse
-    return told.any() or claims.rivals.any()
+def any_but_faster(verdicts):
+    told = verdicts.slower | verdicts.better | verdicts.worse
+    return told.any() or verdicts.rivals.any()
 
 
-def all_faster_and_no_worse(claims):
-    return set(claim_words(claims, claims.faster | True)) == {"faster and no worse"}
+def all_faster_and_no_worse(verdicts):
+    return set(verdict_words(verdicts, verdicts.faster | True)) == {"faster and no worse"}
 
 
 # Claims that are wrong ---------------------------------------------------------------------------
@@ -135,23 +135,23 @@ def test_so_are_methods_and_controls_of_their_cost(spread):
 
 def test_controls_are_compared_with_every_method_of_their_cost():
     suites = Simulated(8, spread=0.2, controls=2, suites=20, speedup=1.5)
-    assert {len(claims.rivals) for claims in suites.claims} == {5 * 2}
+    assert {len(verdicts.rivals) for verdicts in suites.verdicts} == {5 * 2}
     apart = Simulated(8, spread=0.2, controls=2, suites=20, speedup=[1.5] * 5 + [2.5] * 2)
-    assert {len(claims.rivals) for claims in apart.claims} == {0}
+    assert {len(verdicts.rivals) for verdicts in apart.verdicts} == {0}
     idle = Simulated(8, spread=0.2, controls=2, suites=20)
-    assert {len(claims.rivals) for claims in idle.claims} == {0}, "they save nothing"
+    assert {len(verdicts.rivals) for verdicts in idle.verdicts} == {0}, "they save nothing"
 
 
 def test_true_differences_do_not_make_wrong_ones_more_frequent():
     # Four strategies are faster in truth; nothing else differs.
     suites = Simulated(8, spread=0.3, speedup=[1.5] * 4 + [1.0] * 3)
 
-    def wrong(claims):
-        speed = claims.slower.any() or claims.faster[4:].any()
-        return speed or claims.better.any() or claims.worse.any()
+    def wrong(verdicts):
+        speed = verdicts.slower.any() or verdicts.faster[4:].any()
+        return speed or verdicts.better.any() or verdicts.worse.any()
 
     assert 0.01 < suites.share(wrong) <= 0.065
-    assert suites.share(lambda claims: claims.faster[:4].all()) > 0.99
+    assert suites.share(lambda verdicts: verdicts.faster[:4].all()) > 0.99
 
 
 def test_whole_test_images_are_no_certainty():
@@ -162,13 +162,13 @@ def test_whole_test_images_are_no_certainty():
 @pytest.mark.parametrize("strategies", [2, 8])
 def test_as_bad_as_the_margin_is_seldom_called_no_worse(strategies):
     suites = Simulated(strategies, spread=0.3, difference=-MARGIN)
-    assert suites.share(lambda claims: claims.no_worse.any()) <= 0.035
+    assert suites.share(lambda verdicts: verdicts.no_worse.any()) <= 0.035
 
 
 @pytest.mark.parametrize("spread", [0.2, 0.5])
 def test_worse_by_more_than_the_margin_is_seldom_called_no_worse(spread):
     suites = Simulated(2, spread=spread, difference=-0.6, speedup=1.5)
-    assert suites.share(lambda claims: claims.no_worse.any()) <= 0.03
+    assert suites.share(lambda verdicts: verdicts.no_worse.any()) <= 0.03
 
 
 # Claims that are right ---------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_a_true_speedup_at_the_same_accuracy_is_found():
 
 def test_what_is_clearly_worse_is_called_so():
     suites = Simulated(2, spread=0.2, speedup=1.5, difference=-1.2)
-    worse = suites.share(lambda claims: claim_words(claims, [True]) == ["faster but worse"])
+    worse = suites.share(lambda verdicts: verdict_words(verdicts, [True]) == ["faster but worse"])
     assert worse >= 0.9
 
 
@@ -203,12 +203,12 @@ def test_the_leaderboard_says_the_same():
     suite = {"reference": "s0", "published": []}
     table = leaderboard(suites.runs(), NO_CURVES, suite, MARGIN).set_index(["task", "strategy"])
     told = []
-    for i, claims in enumerate(suites.claims):
+    for i, verdicts in enumerate(suites.verdicts):
         lines = table.loc[f"task {i}"].loc[[f"s{place}" for place in range(1, 6)]]
-        words = claim_words(claims, np.ones(5, dtype=bool))
-        assert lines["claim"].tolist() == words
+        words = verdict_words(verdicts, np.ones(5, dtype=bool))
+        assert lines["verdict"].tolist() == words
         said = "; ".join(lines["against_controls"])
         for number, word in ((1, "better,"), (-1, "worse,"), (0, "not told apart,")):
-            assert said.count(word) == (claims.rivals == number).sum()
+            assert said.count(word) == (verdicts.rivals == number).sum()
         told += words
-    assert len(set(told)) >= 6, "there were many kinds of claims to agree on"
+    assert len(set(told)) >= 6, "there were many kinds of verdicts to agree on"

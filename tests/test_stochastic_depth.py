@@ -5,7 +5,8 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
-from dataeff_plugins.residual import residual_blocks
+from conftest import drawn
+from dataeff_plugins._residual import residual_blocks
 from dataeff_plugins.stochastic_depth import StochasticDepth, survivals
 from probes import Stateless, fresh_run
 from residuals import DEEPER, FOREIGN, STRANGE, logits_of, train_resnet
@@ -140,7 +141,7 @@ def test_depth_and_mixing_both_show_in_the_counts(installed):
     assert both.record["columns"]["blocks_run"] < 1
 
 
-@pytest.mark.parametrize("model", FOREIGN)
+@pytest.mark.parametrize("model", drawn(FOREIGN, 1))
 def test_networks_of_timm_and_torchvision_skip_for_real(installed, model):
     run, strategy, plain = set_up(installed, model=model)
     images = torch.randn(4, *run.shape)

@@ -214,7 +214,7 @@ def test_amp_runs_the_network_in_bfloat16_and_returns_float32(installed):
     assert result.record["rows"]["scored"] == 12
     assert {p.dtype for p in result.run.model.parameters()} == {torch.float32}
     close = train_tiny("baseline", installed=installed)
-    assert result.run.train_loss == pytest.approx(close.run.train_loss, abs=0.1)
+    assert result.job.train_loss == pytest.approx(close.job.train_loss, abs=0.1)
     assert not torch.equal(weights(result), weights(close))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from dataeff.bench.suite import load_suite, make_suite
 from dataeff.errors import DataeffError, StrategyConflict, UnknownName
+from dataeff.lab import Lab
 
 BUNDLED = sorted((Path(__file__).parent.parent / "benchmarks" / "suites").glob("*.toml"))
 
@@ -30,13 +31,18 @@ source = "Nobody 2026"
 
 
 @pytest.fixture
-def load(tmp_path, installed):
+def lab(installed):
+    return Lab(installed, "cpu")
+
+
+@pytest.fixture
+def load(tmp_path, lab):
     """Write a suite file and load it."""
 
     def write_and_load(text):
         path = tmp_path / "mine.toml"
         path.write_text(text)
-        return load_suite(str(path), installed)
+        return load_suite(str(path), lab)
 
     return write_and_load
 
@@ -63,20 +69,20 @@ def test_strategies_take_their_one_canonical_form(load):
     assert suite.published[0].strategy == "random_backprop[keep=0.25]"
 
 
-def test_a_registered_suite_is_found_by_its_name(tmp_path, installed):
+def test_a_registered_suite_is_found_by_its_name(tmp_path, lab):
     (tmp_path / "file.toml").write_text(VALID)
-    installed.suites.register("shown", tmp_path / "file.toml", source="test")
-    assert load_suite("shown", installed).name == "shown"
+    lab.installed.suites.register("shown", tmp_path / "file.toml", source="test")
+    assert load_suite("shown", lab).name == "shown"
 
 
-def test_an_unknown_name_lists_close_ones(installed):
+def test_an_unknown_name_lists_close_ones(lab):
     with pytest.raises(UnknownName, match=r"'quickstrt'.*Did you mean quickstart\?.*suites"):
-        load_suite("quickstrt", installed)
+        load_suite("quickstrt", lab)
 
 
-def test_a_missing_file_is_named(installed):
+def test_a_missing_file_is_named(lab):
     with pytest.raises(DataeffError, match=r"There is no suite file gone.toml; dataeff suites"):
-        load_suite("gone.toml", installed)
+        load_suite("gone.toml", lab)
 
 
 # Each line: what is replaced in the valid suite, by what, and the sentence that must come.
@@ -216,15 +222,15 @@ def test_wrong_toml_is_told_with_its_line(load):
         load(VALID.replace("seeds = 2", "seeds ="))
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path, installed):
+def test_a_file_that_is_no_text_is_refused(tmp_path, lab):
     (tmp_path / "mine.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataeffError, match=r"mine.toml is not valid TOML"):
-        load_suite(str(tmp_path / "mine.toml"), installed)
+        load_suite(str(tmp_path / "mine.toml"), lab)
 
 
 @pytest.mark.parametrize("path", BUNDLED, ids=lambda path: path.stem)
-def test_every_bundled_suite_loads_by_its_name(path, installed):
-    suite = load_suite(path.stem, installed)
+def test_every_bundled_suite_loads_by_its_name(path, lab):
+    suite = load_suite(path.stem, lab)
     assert suite.name == path.stem
     assert suite.title
     assert suite.reference == "baseline"
@@ -234,17 +240,17 @@ def test_there_is_a_bundled_suite():
     assert "quickstart" in [path.stem for path in BUNDLED]
 
 
-def test_a_task_without_a_name_is_explained(installed):
+def test_a_task_without_a_name_is_explained(lab):
     content = {"name": "s", "strategies": ["baseline"], "tasks": {"dataset": "digits"}}
     with pytest.raises(DataeffError, match=r"tasks\.dataset is no task; write \[tasks\.NAME\]"):
-        make_suite(content, installed, where="s.toml")
+        make_suite(content, lab, where="s.toml")
 
 
-def test_endless_training_is_refused(installed):
+def test_endless_training_is_refused(lab):
     task = {"dataset": "digits", "model": "tiny", "epochs": float("inf")}
     content = {"name": "s", "strategies": ["baseline"], "tasks": {"a": task}}
     with pytest.raises(DataeffError, match=r"tasks\.a\.epochs: .*finite"):
-        make_suite(content, installed, where="s.toml")
+        make_suite(content, lab, where="s.toml")
 
 
 # Strategies for some tasks ----------------------------------------------------------------------

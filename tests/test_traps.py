@@ -6,17 +6,13 @@ from types import FunctionType, ModuleType
 import pytest
 import torch
 import torch.nn.functional as F
-from probes import Stateless, fresh_run
+from conftest import drawn
+from probes import Stateless, fresh_job, fresh_run
 from torch import nn
 
 from dataeff import DataeffError, StrategyError, hookimpl
-from dataeff.data import load_dataset
 from dataeff.models import build_model
-from dataeff.plugins import compose
-from dataeff.testing import TASK, train_tiny, weights
-from dataeff.training.cell import make_run
-
-CPU = torch.device("cpu")
+from dataeff.testing import TASK, lab_of, train_tiny, weights
 
 
 def run_task(installed, *strategies, **changes):
@@ -48,8 +44,9 @@ def test_unequal_micro_batches_give_the_gradient_of_one_big_batch(installed):
     installed.models.register("plain_net", PlainNet)
     probe = Whole()
     task = TASK.model_copy(update={"model": "plain_net", "epochs": 1, "batch_size": 32})
-    run = train_tiny(probe, installed=installed, task=task).run
-    assert run.meter.steps == 1
+    result = train_tiny(probe, installed=installed, task=task)
+    run = result.run
+    assert result.record["steps"] == 1
     samples = run.split("train")
     (x,) = run.train.stream([samples], (0, 0))
     loss = F.cross_entropy(run.model(x), run.labels[samples])
@@ -130,13 +127,14 @@ def test_scoring_leaves_batch_norm_alone_and_a_frozen_one_frozen(installed):
 
 
 def test_scores_come_in_the_order_asked_and_from_the_plain_view(installed):
-    run = fresh_run(installed)
+    job = fresh_job(installed)
+    run = job.run
     indices = torch.tensor([70, 3, 3, 12])
     scores = run.score_dataset(indices=indices)
     (x,) = run.train.stream([indices], None)
     expected = F.cross_entropy(run.model.eval()(x), run.labels[indices], reduction="none")
     assert torch.allclose(scores, expected, atol=1e-5)
-    assert run.meter.rows["scored"] == 4
+    assert job.meter.rows["scored"] == 4
 
 
 def test_another_model_can_be_scored(installed):
@@ -188,8 +186,8 @@ def test_a_strategy_that_peeks_at_test_data_is_refused_by_name(installed):
 
 
 def test_nothing_that_hangs_on_a_run_leads_to_the_test_set(installed):
-    data = load_dataset(TASK.dataset, installed.datasets, root=None, device=CPU)
-    run = make_run(data, TASK, [], 0, installed, CPU)
+    data = lab_of(installed).data(TASK)
+    run = fresh_run(installed)
     seen, queue = set(), [run]
     while queue:
         value = queue.pop()
@@ -209,18 +207,21 @@ def test_nothing_that_hangs_on_a_run_leads_to_the_test_set(installed):
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"optimizer": "adam", "lr": 0.01},
-        {"optimizer": "adamw", "lr": 0.01},
-        {"nesterov": True},
-        {"channels_last": False},
-        {"compile": "aot_eager"},
-        {"deterministic": True},
-        {"schedule": "onecycle", "warmup": 1},
-        {"schedule": "step", "milestones": (2, 3)},
-        {"validation": 0},
-        {"batch_size": 81, "epochs": 16},
-    ],
+    drawn(
+        [
+            {"optimizer": "adam", "lr": 0.01},
+            {"optimizer": "adamw", "lr": 0.01},
+            {"nesterov": True},
+            {"channels_last": False},
+            {"compile": "aot_eager"},
+            {"deterministic": True},
+            {"schedule": "onecycle", "warmup": 1},
+            {"schedule": "step", "milestones": (2, 3)},
+            {"validation": 0},
+            {"batch_size": 81, "epochs": 16},
+        ],
+        4,
+    ),
 )
 def test_options_of_a_task_train(installed, changes):
     record = run_task(installed, **changes).record
@@ -245,15 +246,8 @@ def test_training_leaves_the_callers_random_state_alone(installed):
 
 @pytest.mark.parametrize(("epochs", "share"), [(25, 0.28), (50, 0.28), (100, 0.07), (10, 0.101)])
 def test_float_residue_is_no_epoch(installed, epochs, share):
-    run = make_run(
-        load_dataset(TASK.dataset, installed.datasets, root=None, device=CPU),
-        TASK.model_copy(update={"epochs": epochs}),
-        compose(f"short_schedule[share={share}]", installed),
-        0,
-        installed,
-        CPU,
-    )
-    assert run.epoch_count == -(-round(epochs * share * 1000) // 1000)
+    job = fresh_job(installed, f"short_schedule[share={share}]", epochs=epochs)
+    assert job.run.epoch_count == -(-round(epochs * share * 1000) // 1000)
 
 
 def test_a_sliver_of_an_epoch_trains_a_row(installed):

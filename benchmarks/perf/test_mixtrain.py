@@ -1,23 +1,18 @@
 """What mixing costs beside the work that it saves: on ResNet-20, 32x32 images, batch 64."""
 
-import os
 from types import SimpleNamespace
 
 import pytest
 import torch
 from dataeff_plugins.mixtrain import selection
+from trainers import ROOT, lab, new_job, train_epoch
 
 from dataeff import Plan
-from dataeff.data import load_dataset
-from dataeff.plugins import compose, load_plugins
-from dataeff.training.cell import make_run
 from dataeff.training.ledger import Ledger
-from dataeff.training.loop import train_epoch
 from dataeff.training.rng import Streams
 from dataeff.training.task import Task
 
 CPU = torch.device("cpu")
-ROOT = os.environ.get("DATAEFF_DATA")
 # What the images show does not matter here; the real ones are taken where they are.
 DATASET = "cifar10[subset=640]" if ROOT else "synthetic[samples=640,size=32,channels=3]"
 TASK = Task(dataset=DATASET, model="resnet20", epochs=1000, batch_size=64, validation=0)
@@ -27,19 +22,16 @@ class Trainer:
     """A run whose epochs are trained one at a time, at one learning rate."""
 
     def __init__(self, text):
-        installed = load_plugins()
-        data = load_dataset(TASK.dataset, installed.datasets, root=ROOT, device=CPU)
-        self.strategies = compose(text, installed)
-        self.run = make_run(data, TASK, self.strategies, 0, installed, CPU)
+        self.job = new_job(TASK, text)
+        self.run, self.strategies = self.job.run, self.job.run.strategies
 
     def __call__(self):
-        with self.run.meter.clock("train"):
-            train_epoch(self.run)
-        self.run.close_epoch()
+        self.run.epoch = 0
+        train_epoch(self.job)
 
     @property
     def rows(self):
-        return self.run.meter.rows["trained"]
+        return self.job.meter.rows["trained"]
 
 
 @pytest.mark.parametrize(
@@ -84,16 +76,18 @@ def test_planning_and_amenability_of_imagenet(benchmark):
     """All that the strategy does between two epochs of 1,281,167 samples in batches of 64."""
     n = 1_281_167
     generator = torch.Generator().manual_seed(0)
-    (strategy,) = compose("mixtrain_mixup", load_plugins())
+    (strategy,) = lab().composition("mixtrain_mixup").fresh()
     mixing, ledger = strategy.plugin, Ledger(n, CPU)
     run = SimpleNamespace(labels=torch.zeros(n), rng=Streams(0), ledger=ledger)
     mixing.setup(run)
-    ledger.last_correct = torch.rand(n, generator=generator) < 0.6
+    ledger.last_correct.copy_(torch.rand(n, generator=generator) < 0.6)
     planning = mixing.plan_epoch
 
     def epoch():
-        ledger.previous_loss, ledger.last_loss = ledger.last_loss, ledger.previous_loss
-        ledger.times_trained += 1
+        last = ledger.last_loss.clone()
+        ledger.last_loss.copy_(ledger.previous_loss)
+        ledger.previous_loss.copy_(last)
+        ledger.times_trained.add_(1)
         wrapper = planning(run)
         next(wrapper)
         try:

@@ -3,15 +3,10 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from trainers import lab, new_job, train_epoch
 
-from dataeff.data import load_dataset
-from dataeff.plugins import compose, load_plugins
-from dataeff.training.cell import make_run
-from dataeff.training.loop import train_epoch
-from dataeff.training.optimizing import build_optimizer, schedule
+from dataeff.training.optimizing import schedule
 from dataeff.training.task import Task
-
-CPU = torch.device("cpu")
 
 
 def by_hand(run, task, samples):
@@ -27,13 +22,6 @@ def by_hand(run, task, samples):
             group["lr"] = task.lr * schedule(task, number / len(batches) / task.epochs)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-
-
-def with_dataeff(run):
-    """Train one epoch of the common trainer, on its clock."""
-    with run.meter.clock("train"):
-        train_epoch(run)
-    run.close_epoch()
 
 
 @pytest.mark.parametrize(
@@ -52,12 +40,8 @@ def with_dataeff(run):
     ],
 )
 def test_overhead_of_the_trainer(ratio, options, limit):
-    installed = load_plugins()
-    task = Task(epochs=1000, validation=0, **options)
-    data = load_dataset(task.dataset, installed.datasets, root=None, device=CPU)
-    ours = make_run(data, task, compose("baseline", installed), 0, installed, CPU)
-    theirs = make_run(data, task, [], 0, installed, CPU)
-    theirs.optimizer = build_optimizer(task, theirs.model)
-    samples = torch.arange(len(data.train))
-    value = ratio(lambda: with_dataeff(ours), lambda: by_hand(theirs, task, samples))
+    task, where = Task(epochs=1000, validation=0, **options), lab()
+    ours, theirs = new_job(task, "baseline", where), new_job(task, "", where).run
+    samples = theirs.split("train")
+    value = ratio(lambda: train_epoch(ours), lambda: by_hand(theirs, task, samples))
     assert value <= limit

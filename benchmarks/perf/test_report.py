@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dataeff.report.board import read_board
-from dataeff.report.page import write_report
+from dataeff.report.web.page import write_report
 
 TASKS = {"digits": "t1", "letters": "t2"}
 METHODS = 500

@@ -2,16 +2,14 @@
 
 import os
 import statistics
+from pathlib import Path
 
-import torch
-
-from dataeff.data import load_dataset
-from dataeff.plugins import compose, load_plugins
-from dataeff.training.cell import make_run
-from dataeff.training.loop import train_epoch
+from dataeff.lab import Lab
+from dataeff.plugins import load_plugins
+from dataeff.training.job import Job
+from dataeff.training.loop import batches, epoch, prepare
 from dataeff.training.task import Task
 
-CPU = torch.device("cpu")
 ROOT = os.environ.get("DATAEFF_DATA")
 # What the images show does not matter here; the real ones are taken where they are.
 DATASET = "cifar10[subset=1138]" if ROOT else "synthetic[samples=1138,size=32,channels=3]"
@@ -19,36 +17,52 @@ DATASET = "cifar10[subset=1138]" if ROOT else "synthetic[samples=1138,size=32,ch
 TASK = Task(dataset=DATASET, model="resnet8", epochs=1000, batch_size=128)
 
 
+def lab():
+    """Return a lab on the CPU, with the real data where they are."""
+    return Lab(load_plugins(), "cpu", ROOT and Path(ROOT))
+
+
+def new_job(task, text, where=None):
+    """Set a run up, as a cell does it; nothing is prepared."""
+    where = where or lab()
+    with where.started(task, where.composition(text).fresh() if text else [], 0) as job:
+        return job
+
+
+def train_epoch(job: Job):
+    """Train one epoch on its clock, without an evaluation."""
+    for plan in epoch(job, lambda job: {}):
+        with job.meter.clock("train"):
+            for _ in batches(job, plan):
+                pass
+
+
 class Trainer:
     """A run, prepared and `before` epochs old, whose epochs are trained a few at a time."""
 
     def __init__(self, text, period=1, epochs=None, task=TASK, before=1):
-        installed = load_plugins()
-        data = load_dataset(task.dataset, installed.datasets, root=ROOT, device=CPU)
-        self.run = make_run(data, task, compose(text, installed), 0, installed, CPU)
+        self.job = new_job(task, text)
+        self.run, self.meter = self.job.run, self.job.meter
         self.period, self.restarts = period, epochs is not None
         self.run.epochs = epochs or self.run.epochs
-        self.run.hook.prepare(run=self.run)
+        prepare(self.job)
         # Histories begin: of what is measured, no epoch is the first.
         self.train(before)
         self.works = []
 
     def __call__(self):
-        before = self.run.meter.flops
+        before = self.meter.flops
         self.run.epoch = 0 if self.restarts else self.run.epoch
         self.train(self.period)
-        self.works.append(self.run.meter.flops - before)
+        self.works.append(self.meter.flops - before)
 
     def train(self, epochs):
         for _ in range(epochs):
-            with self.run.meter.clock("train"):
-                train_epoch(self.run)
-            self.run.close_epoch()
-            self.run.epoch += 1
+            train_epoch(self.job)
 
 
 def measured(ratio, text, period=1, rounds=5, against="baseline", epochs=None, task=TASK, before=1):
-    """Return the speed-up against another strategy, the ideal one, realised / ideal, and the run.
+    """Return the speed-up against another strategy, the ideal one, realised / ideal, and the job.
 
     The last is the median over rounds, too: where coins decide how much is trained, so they do in
     each of them. With `epochs` the schedule is that short, and begins anew in every round.
@@ -63,4 +77,4 @@ def measured(ratio, text, period=1, rounds=5, against="baseline", epochs=None, t
         time / mine / (work / own) for (time, mine), (work, own) in zip(seconds, works, strict=True)
     )
     print(f"{text}: {speedup:.2f}x, ideal {ideal:.2f}x, realised / ideal {realised:.3f}")
-    return speedup, ideal, realised, ours.run
+    return speedup, ideal, realised, ours.job

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from dataeff.bench.conditions import conditions_id
-from dataeff.bench.matching import Pilot, Solution, solve
-from dataeff.bench.pattern import Pattern
-from dataeff.bench.results import claimed, read_json, write_json
-from dataeff.bench.runner import Cell, Settings, describe
+from dataeff.bench.cells import Cell
+from dataeff.bench.results import held
 from dataeff.bench.suite import Suite
-from dataeff.bench.trial import reason
-from dataeff.plugins import Installed
-from dataeff.registry import format_value
+from dataeff.composition import Composition
+from dataeff.files import read_json, write_json
+from dataeff.foretell.match import Pilot
+from dataeff.foretell.solve import Solution, solve
+from dataeff.foretell.steps import reason
+from dataeff.lab import Lab
+from dataeff.notation import format_value
 
 # What an entry of match.json is for; the rest of its key says whether it still holds.
 _FOR = ("task", "conditions_id", "pattern", "match")
@@ -28,17 +30,12 @@ class Matches:
     """
 
     def __init__(
-        self,
-        suite: Suite,
-        settings: Settings,
-        installed: Installed,
-        cell: Callable[[str, str, int], Cell],
-        fresh: bool,
+        self, suite: Suite, lab: Lab, root: Path, cell: Callable[[str, str, int], Cell], fresh: bool
     ) -> None:
-        self._suite, self._settings, self._installed = suite, settings, installed
+        self._suite, self._lab = suite, lab
         self._cell, self._fresh = cell, fresh
-        self._path = settings.results / suite.name / "match.json"
-        self._patterns = {text: Pattern.read(text, installed) for text in suite.patterns}
+        self._path = root / "match.json"
+        self._patterns = {text: lab.composition(text) for text in suite.patterns}
         self.tell: Callable[[str, bool], None] = lambda line, ended: None
         self.troubles: list[str] = []
         # By task and pattern: a label, or None where there is none to be had.
@@ -66,7 +63,7 @@ class Matches:
         `work` is the counted work of the strategy to be matched, as a share of the reference's: a
         pilot says how long it takes.
         """
-        with claimed(self._path.parent) as mine:
+        with held(self._path.parent) as mine:
             if not mine:
                 self.tell(f"pilot: {task}: another process looks for these values", True)
                 return
@@ -74,8 +71,8 @@ class Matches:
             self._look_up(task)
             if not self.waiting(task):
                 return
-            with Pilot(self._reference(task), self._settings, self._installed) as pilot:
-                target = work * pilot.pace(self._suite.match)
+            with Pilot(self._lab, self._suite.tasks[task], self._suite.reference) as pilot:
+                target = work * pilot.pace(self._suite.matched)
                 for text in self.waiting(task):
                     try:
                         solution = self._solve(task, self._patterns[text], pilot, target)
@@ -84,17 +81,20 @@ class Matches:
                     else:
                         self._freeze(task, text, solution, target)
 
+    def _filled(self, pattern: Composition, value: float) -> str:
+        return self._lab.know(pattern.at(value)).text
+
     def _reference(self, task: str) -> Cell:
         return self._cell(task, self._suite.reference, 0)
 
-    def _solve(self, task: str, pattern: Pattern, pilot: Pilot, target: float) -> Solution:
+    def _solve(self, task: str, pattern: Composition, pilot: Pilot, target: float) -> Solution:
         reference = self._suite.reference
 
         def cost(value: float) -> float:
             place = f"pilot: {task} {pattern.text} at {format_value(value)}"
             self.tell(place, False)
             try:
-                share = pilot.cost(pattern.at(value), target)
+                share = pilot.cost(self._filled(pattern, value), target)
             except Exception as error:
                 self.tell(f"{place}: {reason(error)}", True)
                 raise
@@ -107,17 +107,18 @@ class Matches:
 
     def _key(self, task: str, text: str) -> dict[str, Any]:
         """Return all that a value hangs on."""
-        base, match = self._reference(task), self._cell(task, self._suite.match, 0)
-        _, sources = describe(self._patterns[text].example)
+        base, match = self._reference(task), self._cell(task, self._suite.matched, 0)
+        sources = self._patterns[text].sources
         return {
             "task": task,
-            "conditions_id": conditions_id(base.conditions),
+            "conditions_id": base.scene.conditions_id,
             "pattern": text,
             "match": match.strategy,
             "reference": base.strategy,
             "task_id": base.task.id,
-            "data": base.data,
-            "sources": {**base.sources, **match.sources, **sources},
+            "data": base.scene.data,
+            "network": base.scene.network,
+            "sources": {**base.composition.sources, **match.composition.sources, **sources},
         }
 
     def _look_up(self, task: str) -> None:
@@ -131,10 +132,10 @@ class Matches:
 
     def _freeze(self, task: str, text: str, solution: Solution, target: float) -> None:
         pattern, key = self._patterns[text], self._key(task, text)
-        label = pattern.at(solution.value)
+        label = self._filled(pattern, solution.value)
         entry = key | {
             "strategy": label,
-            "parameter": pattern.key,
+            "parameter": pattern.free[1],
             "value": solution.value,
             "target": target,
             "reached": solution.reached,

@@ -9,7 +9,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from dataeff.bench.results import clocked_seconds
-from dataeff.bench.runner import Event, one_line
+from dataeff.bench.runner import Event
+from dataeff.errors import one_line
+from dataeff.plural import counted
 
 
 class _Bar:
@@ -45,11 +47,7 @@ class Watch(_Bar):
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
         if self.skipped:
-            cells = (
-                "1 finished cell was"
-                if self.skipped == 1
-                else f"{self.skipped} finished cells were"
-            )
+            cells = counted(self.skipped, "finished cell was", "finished cells were")
             self.console.print(f"{cells} skipped (--fresh runs them again).")
 
     def __call__(self, event: Event) -> None:

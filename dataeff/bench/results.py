@@ -1,117 +1,22 @@
-"""Results on disk: one folder per cell, files that appear whole or not at all."""
+"""Results on disk: one folder per cell, held by one process at a time."""
 
 from __future__ import annotations
 
 import fcntl
-import gc
-import json
-import math
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-import pyarrow as pa
-import pyarrow.csv
-from pydantic_core import from_json
-
-from dataeff.errors import DataeffError
+from dataeff.files import read_json, slug, uncollected
 
 DONE = ("finished", "diverged")
-_BLOCK = 2**18
 
 
 def cell_folder(root: Path, task: str, strategy: str, seed: int, identity: str) -> Path:
     """Return the folder of a cell: readable, and unique by its identity."""
     return root / f"{slug(task)[:60]}-{slug(strategy)[:60]}-s{seed}-{identity}"
-
-
-def slug(text: str) -> str:
-    """Return the text as a file name: everything unusual becomes one dash."""
-    return re.sub(r"[^\w.=+]+", "-", text).strip("-.")
-
-
-@contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """Yield a path to write to, which takes the place of `path` once it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Two runs of one suite write the same tables: each has a partial file of its own.
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file by write-then-rename."""
-    with written_whole(path) as partial:
-        partial.write_text(text, encoding="utf-8")
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write strict JSON: what is not finite becomes null."""
-    write_text(path, json.dumps(finite(value), indent=1, allow_nan=False) + "\n")
-
-
-def finite(value: Any) -> Any:
-    """Return the value as strict JSON has it: what is not finite becomes None."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    if getattr(value, "ndim", None) == 0:
-        return finite(value.item())
-    return value if isinstance(value, int | str | bool | None) else str(value)
-
-
-def read_bytes(path: str | Path) -> bytes:
-    """Read a small file, at half the cost of opening a Python file."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        parts = [os.read(handle, _BLOCK)]
-        while len(parts[-1]) == _BLOCK:
-            parts.append(os.read(handle, _BLOCK))
-    finally:
-        os.close(handle)
-    return b"".join(parts)
-
-
-def read_json(path: str | Path) -> Any:
-    """Read a JSON file, or return None where there is none."""
-    try:
-        # Three times as fast as the json module, where there are thousands of records.
-        return from_json(read_bytes(path))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise DataeffError(f"{path} is damaged ({error}); delete its folder.") from None
-
-
-def write_csv(path: Path, table: pd.DataFrame) -> None:
-    """Write a table by write-then-rename."""
-    with written_whole(path) as partial:
-        try:
-            lines = pa.Table.from_pandas(table, preserve_index=False)
-        except pa.ArrowException:
-            # A column of several kinds, such as a strategy may report.
-            table.to_csv(partial, index=False)
-            return
-        # Ten times as fast as pandas.
-        with partial.open("wb") as file:
-            pyarrow.csv.write_csv(lines, file)
-
-
-def write_parquet(path: Path, table: pd.DataFrame) -> None:
-    """Write a table by write-then-rename."""
-    with written_whole(path) as partial:
-        table.to_parquet(partial, index=False)
 
 
 def is_done(folder: Path) -> bool:
@@ -136,13 +41,13 @@ def clocked_seconds(record: dict[str, Any]) -> float:
 
 
 @contextmanager
-def claimed(folder: Path) -> Iterator[bool]:
-    """Claim a cell for this process; yields False where another process has it.
+def held(folder: Path) -> Iterator[bool]:
+    """Hold a cell for this process; yields False where another process has it.
 
-    The claim is a file lock: it goes with the process, however that ends.
+    The hold is a file lock: it goes with the process, however that ends.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "claim").open("w") as file:
+    with (folder / "held").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -170,15 +75,3 @@ def read_runs(
                 record["folder"] = name
                 records.append(keep(record))
     return records
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Keep the collector from walking all that is read inside, again and again, for garbage."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

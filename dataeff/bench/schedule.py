@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
+from dataeff.bench.cells import Cell, Scene
 from dataeff.bench.conditions import conditions, provenance
 from dataeff.bench.controls import control_kinds, matching_controls
 from dataeff.bench.matches import Matches
-from dataeff.bench.pattern import Pattern
-from dataeff.bench.results import clocked_seconds, flags_of, read_json, read_runs
-from dataeff.bench.runner import Cell, Settings, check_task, describe
+from dataeff.bench.results import clocked_seconds, flags_of, read_runs
 from dataeff.bench.suite import Suite
+from dataeff.composition import Composition
 from dataeff.cost import cost
 from dataeff.errors import DataeffError
-from dataeff.plugins import Installed, compose
-from dataeff.training.cell import is_control, pick_device
+from dataeff.files import read_json
+from dataeff.lab import Lab
 
 
 class Schedule:
@@ -28,26 +29,15 @@ class Schedule:
     `cells` are those known so far. What is `fresh` goes by nothing that was measured before.
     """
 
-    def __init__(
-        self, suite: Suite, settings: Settings, installed: Installed, fresh: bool = False
-    ) -> None:
-        self._suite, self._installed, self._fresh = suite, installed, fresh
-        self._root = settings.results / suite.name
-        self._stamp = {
-            "conditions": conditions(pick_device(settings.device)),
-            "provenance": provenance(installed),
-        }
-        self.data = {
-            name: check_task(task, settings, installed) for name, task in suite.tasks.items()
-        }
-        self._kinds = control_kinds(suite.controls, installed)
-        # Once per strategy, not per cell: a source hash reads and parses files.
-        self._parts = {text: compose(text, installed) for text in suite.complete}
-        self._described = {text: describe(parts) for text, parts in self._parts.items()}
-        self._parts |= {text: Pattern.read(text, installed).example for text in suite.patterns}
+    def __init__(self, suite: Suite, lab: Lab, results: Path, fresh: bool = False) -> None:
+        self.suite, self._lab, self._fresh = suite, lab, fresh
+        self._root = results / suite.name
+        stamp = {"conditions": conditions(lab.device), "provenance": provenance(lab.installed)}
+        self.scenes = {name: Scene.of(name, task, lab, stamp) for name, task in suite.tasks.items()}
+        self._kinds = control_kinds(suite.controls, lab.installed)
         # With the cost that each was made for.
-        self._controls: dict[str, dict[str, float]] = {name: {} for name in suite.tasks}
-        self.matches = Matches(suite, settings, installed, self._cell, fresh)
+        self._controls: dict[str, dict[Composition, float]] = {name: {} for name in suite.tasks}
+        self.matches = Matches(suite, lab, self._root, self._cell, fresh)
         self.cells = [
             self._cell(task, strategy, seed)
             for task in suite.tasks
@@ -62,22 +52,22 @@ class Schedule:
     def unsolved(self) -> list[tuple[str, Cell]]:
         """Return a pair for each cell whose value is not found: its pattern, and one as costly."""
         return [
-            (text, self._cell(task, self._suite.match, seed))
-            for task in self._suite.tasks
+            (text, self._cell(task, self.suite.matched, seed))
+            for task in self.suite.tasks
             for text in self.matches.waiting(task)
-            for seed in range(self._suite.seeds)
+            for seed in range(self.suite.seeds)
         ]
 
     def _planned(self, task: str) -> list[str]:
         """List the strategies that run on a task, as far as they are known."""
         found = self.matches.labels(task).values()
-        complete = self._suite.complete_on(task)
-        return list(dict.fromkeys([*complete, *found, *self._controls[task]]))
+        controls = [control.text for control in self._controls[task]]
+        return list(dict.fromkeys([*self.suite.complete_on(task), *found, *controls]))
 
     def __iter__(self) -> Iterator[Cell]:
         """Yield the cells in order; the next is asked for when the one before has ended."""
-        for task in self._suite.tasks:
-            for seed in range(self._suite.seeds):
+        for task in self.suite.tasks:
+            for seed in range(self.suite.seeds):
                 yield from (self._cell(task, strategy, seed) for strategy in self._planned(task))
                 for plan in (self._plan_matches, self._plan_controls):
                     before = self._planned(task)
@@ -85,21 +75,19 @@ class Schedule:
                     new = [label for label in self._planned(task) if label not in before]
                     cells = [
                         [self._cell(task, strategy, number) for strategy in new]
-                        for number in range(self._suite.seeds)
+                        for number in range(self.suite.seeds)
                     ]
                     self.cells += chain(*cells)
                     yield from chain(*cells[: seed + 1])
             for text in self.matches.waiting(task):
-                known = self._work_to_match(task, self._suite.seeds)
-                missing = f"there is no seed of {self._suite.match} and the reference to match"
+                known = self._work_to_match(task, self.suite.seeds)
+                missing = f"there is no seed of {self.suite.match} and the reference to match"
                 elsewhere = "another process looks for its value; type this again later"
                 self.matches.give_up(task, text, elsewhere if known else missing)
 
     def _cell(self, task: str, strategy: str, seed: int) -> Cell:
-        if strategy not in self._described:
-            self._described[strategy] = describe(compose(strategy, self._installed))
-        what = (self._suite.name, task, self._suite.tasks[task], strategy, seed, self.data[task])
-        return Cell(self._root, *what, *self._described[strategy], **self._stamp)
+        composition = self._lab.composition(strategy)
+        return Cell(self._root, self.suite.name, self.scenes[task], composition, seed)
 
     # Matches ----------------------------------------------------------------------------------
 
@@ -113,7 +101,7 @@ class Schedule:
 
         Counts are exact where the clock of a single run is off by several percent.
         """
-        names = (self._suite.match, self._suite.reference)
+        names = (self.suite.matched, self.suite.reference)
         ours, base = (self._finished(task, name) for name in names)
         shares = [
             record["flops"] / base[number]["flops"]
@@ -130,16 +118,13 @@ class Schedule:
         return [kind.name for kind in self._kinds] if self.methods else []
 
     def _is_control(self, strategy: str) -> bool:
-        return is_control(self._parts.get(strategy) or compose(strategy, self._installed))
+        return self._lab.composition(strategy).is_control
 
     @property
     def methods(self) -> list[str]:
         """Return the strategies that controls are for."""
-        return [
-            text
-            for text, parts in self._parts.items()
-            if text != self._suite.reference and not is_control(parts)
-        ]
+        others = [text for text in self.suite.strategies if text != self.suite.reference]
+        return [text for text in others if not self._is_control(text)]
 
     def _plan_controls(self, task: str, seed: int) -> None:
         """Plan the controls that the costs measured so far ask for."""
@@ -150,27 +135,29 @@ class Schedule:
         methods = [found.get(name, name) for name in self.methods]
         costs = [known[name] for name in methods if name in known]
         # One that failed, or is not finished yet, is there as well.
-        existing = self._controls[task] | known
-        wanted = matching_controls(costs, existing, self._kinds, self._installed)
-        new = {label: share for label, share in wanted.items() if label not in planned}
-        self._controls[task] |= new
+        existing = self._controls[task] | {
+            self._lab.composition(name): share for name, share in known.items()
+        }
+        for control, share in matching_controls(costs, existing, self._kinds).items():
+            if control.text not in planned:
+                self._controls[task][self._lab.know(control)] = share
 
     def _controls_on_disk(self, task: str) -> list[str]:
         """List the controls that an earlier command has run, as they would be run now."""
-        found = {}
+        found: dict[str, bool] = {}
         for record in read_runs(self._root):
             if record.get("control") and record["task_name"] == task:
                 label = record["strategy"]
                 try:
-                    current = self._cell(task, label, record["seed"]).folder.name
+                    current = self._cell(task, label, record["seed"]).version
                 except DataeffError:
                     continue
-                found[label] = found.get(label) or current == record["folder"]
+                found[label] = found.get(label, False) or current == record.get("version")
         return [label for label, current in found.items() if current]
 
     def _costs(self, task: str, strategies: Iterable[str]) -> dict[str, float]:
         """Return what each strategy costs, as a share of the reference, over the seeds of both."""
-        base = self._finished(task, self._suite.reference)
+        base = self._finished(task, self.suite.reference)
         costs = {}
         for strategy in strategies:
             mine = self._finished(task, strategy)
@@ -185,7 +172,7 @@ class Schedule:
 
     def _finished(self, task: str, strategy: str) -> dict[int, dict[str, Any]]:
         """Return the records of the finished cells, by seed."""
-        cells = [self._cell(task, strategy, seed) for seed in range(self._suite.seeds)]
+        cells = [self._cell(task, strategy, seed) for seed in range(self.suite.seeds)]
         records = {cell.seed: read_json(cell.folder / "run.json") for cell in cells}
         return {seed: r for seed, r in records.items() if r and r["status"] == "finished"}
 

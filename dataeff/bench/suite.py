@@ -18,10 +18,9 @@ from pydantic import (
 )
 
 from dataeff.bench.controls import control_kinds
-from dataeff.bench.pattern import canonical_form
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
-from dataeff.plugins import Installed
-from dataeff.registry import is_open, parse_one
+from dataeff.lab import Lab
+from dataeff.notation import is_open, parse_one
 from dataeff.training.task import Task
 
 
@@ -110,16 +109,21 @@ class Suite(BaseModel):
         """Return the strategies that have all their values."""
         return [text for text in self.strategies if not is_open(text)]
 
+    @property
+    def matched(self) -> str:
+        """Return the strategy that patterns are matched to: there is one where there are any."""
+        return self.match or self.reference
+
     def complete_on(self, task: str) -> list[str]:
         """Return those of them that are for this task."""
         return [text for text in self.complete if task in self.only.get(text, self.tasks)]
 
 
-def load_suite(text: str, installed: Installed) -> Suite:
+def load_suite(text: str, lab: Lab) -> Suite:
     """Load a suite by path or by registered name, with every strategy in canonical form."""
     path, name = Path(text), Path(text).stem
     if path.suffix != ".toml":
-        path, name = Path(installed.suites[text].factory), text
+        path, name = Path(lab.installed.suites[text].factory), text
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -132,7 +136,7 @@ def load_suite(text: str, installed: Installed) -> Suite:
         raise DataeffError(
             f"{path}: there is no key 'name': the suite is called {name}; use title for more."
         )
-    suite = make_suite({"name": name, **content}, installed, where=str(path))
+    suite = make_suite({"name": name, **content}, lab, where=str(path))
     # Here and not for every suite: one whose strategies are chosen on the command line keeps its
     # claims, some of which then wait for their runs.
     for number, claim in enumerate(suite.claims):
@@ -141,40 +145,40 @@ def load_suite(text: str, installed: Installed) -> Suite:
     return suite
 
 
-def make_suite(content: dict[str, Any], installed: Installed, where: str) -> Suite:
+def make_suite(content: dict[str, Any], lab: Lab, where: str) -> Suite:
     """Validate a suite's content; an error names the place, the key and the fix."""
     try:
         suite = Suite.model_validate(content)
     except ValidationError as error:
         raise DataeffError(_explain(error, where)) from None
     with _place(f"{where}: strategies"):
-        suite.strategies = [canonical_form(text, installed) for text in suite.strategies]
+        suite.strategies = [lab.composition(text).text for text in suite.strategies]
         repeated = [text for text in suite.strategies if suite.strategies.count(text) > 1]
         if repeated:
             raise DataeffError(f"{repeated[0]} is there twice; delete one.")
         if is_open(suite.reference):
             raise DataeffError(f"{suite.reference} is the reference; write its value.")
     with _place(f"{where}: only"):
-        suite.only = {canonical_form(text, installed): names for text, names in suite.only.items()}
+        suite.only = {lab.composition(text).text: names for text, names in suite.only.items()}
         _check_only(suite)
     with _place(f"{where}: match"):
-        _check_match(suite, installed)
+        _check_match(suite, lab)
     with _place(f"{where}: controls"):
-        control_kinds(suite.controls, installed)
+        control_kinds(suite.controls, lab.installed)
     for name, task in suite.tasks.items():
         with _place(f"{where}: tasks.{name}.dataset"):
             part = parse_one(task.dataset)
-            installed.datasets[part.name].read(part.params)
+            lab.installed.datasets[part.name].read(part.params)
     for number, line in enumerate(suite.published):
         with _place(f"{where}: published.{number}.strategy"):
-            line.strategy = canonical_form(line.strategy, installed)
+            line.strategy = lab.composition(line.strategy).text
         _check_task(line.task, suite, f"{where}: published.{number}.task")
     for number, claim in enumerate(suite.claims):
         place = f"{where}: claims.{number}"
         for key in ("strategy", "against"):
             with _place(f"{place}.{key}"):
                 text = getattr(claim, key) or suite.reference
-                setattr(claim, key, canonical_form(text, installed))
+                setattr(claim, key, lab.composition(text).text)
         _check_task(claim.task, suite, f"{place}.task")
         if claim.strategy == claim.against:
             raise DataeffError(f"{place}: strategy and against are both {claim.strategy}.")
@@ -204,7 +208,7 @@ def _check_only(suite: Suite) -> None:
             _check_task(name, suite, text)
 
 
-def _check_match(suite: Suite, installed: Installed) -> None:
+def _check_match(suite: Suite, lab: Lab) -> None:
     """Bring `match` into canonical form; there is one if, and only if, something is to be found."""
     if suite.match is None:
         for text in suite.patterns:
@@ -213,7 +217,7 @@ def _check_match(suite: Suite, installed: Installed) -> None:
                 'match = "..." in a suite, or --match; or write a value instead of the ?.'
             )
         return
-    suite.match = canonical_form(suite.match, installed)
+    suite.match = lab.composition(suite.match).text
     if is_open(suite.match):
         raise DataeffError(f"{suite.match} has itself a value to be found; write it.")
     if suite.match not in suite.strategies:
@@ -240,7 +244,12 @@ def _explain(error: ValidationError, where: str) -> str:
     first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        table = {"tasks": Task, "published": Published, "claims": Claim}.get(first["loc"][0], Suite)
+        tables: dict[Any, type[BaseModel]] = {
+            "tasks": Task,
+            "published": Published,
+            "claims": Claim,
+        }
+        table = tables.get(first["loc"][0], Suite)
         known = [name for name in table.model_fields if (table, name) != (Suite, "name")]
         hint = did_you_mean(str(first["loc"][-1]), known) or f" Known keys: {', '.join(known)}."
         return f"{where}: there is no key {key!r}.{hint}"

@@ -1,31 +1,35 @@
-"""The command line, one function per command."""
+"""The command line: one file per command, imported when that command is asked for."""
 
 from __future__ import annotations
 
+import importlib
+
 import click
 
-from dataeff.cli import analyzing, comparing, listing, plugins, reading, running
 from dataeff.cli.shared import Commands
 
+# In the order in which a user meets them.
+_COMMANDS = (
+    *("run", "leaderboard", "report", "plot", "compare", "analyze"),
+    *("strategies", "datasets", "models", "suites", "tasks", "hooks", "plugins"),
+)
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Lazy(Commands):
+    """Knows its commands by name, and imports the file of one when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"dataeff.cli.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="dataeff")
 def main() -> None:
     """Measure which ways to train on less data really save time, and at what accuracy."""
-
-
-for _command in (
-    running.run,
-    reading.leaderboard,
-    reading.report,
-    reading.plot,
-    comparing.compare,
-    analyzing.analyze,
-    listing.strategies,
-    listing.datasets,
-    listing.models,
-    listing.suites,
-    listing.hooks,
-    plugins.plugins,
-):
-    main.add_command(_command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,8 +11,10 @@ import click
 from dataeff.errors import DataeffError
 
 if TYPE_CHECKING:
-    from dataeff.plugins import Installed
+    from dataeff.bench.suite import Suite
+    from dataeff.lab import Lab
 
+_KEYS = ("dataset", "model", "epochs", "settings", "name")
 _OPTIONS = (
     click.option("-d", "--dataset", help="Ad-hoc comparison: the dataset, instead of a suite."),
     click.option("-m", "--model", help="Ad-hoc comparison: the model."),
@@ -36,39 +38,43 @@ def adhoc_options(command: Callable) -> Callable:
 
 
 def choose_suite(
-    text: str | None,
-    strategies: list[str],
-    seeds: int | None,
-    installed: Installed,
-    adhoc: dict[str, Any],
-    match: str | None = None,
-) -> Any:
+    lab: Lab, text: str | None, strategies: list[str], options: Mapping[str, Any]
+) -> Suite:
     """Return the suite of this name or file, or the one that the ad-hoc options make.
 
-    `match` is the strategy that others are matched to, where that is not for the suite to say.
+    Of `options`, `seeds` and `match` are for both: the strategy that others are matched to, where
+    that is not for the suite to say.
     """
-    from dataeff.bench.pattern import canonical_form
-    from dataeff.bench.results import slug
     from dataeff.bench.suite import load_suite, make_suite
-    from dataeff.registry import is_open, parse_one
+    from dataeff.notation import is_open
 
-    given = {key: value for key, value in adhoc.items() if value not in (None, ())}
+    given = {key: options[key] for key in _KEYS if options.get(key) not in (None, ())}
+    seeds, match = options.get("seeds"), options.get("match")
     if text and given:
         option = next(iter(given)).replace("settings", "set")
         raise DataeffError(
             f"--{option} is for ad-hoc comparisons; leave out the suite {text!r}, or the option."
         )
-    strategies = list(dict.fromkeys(canonical_form(s, installed) for s in strategies))
-    match = match and canonical_form(match, installed)
-    if text:
-        suite = load_suite(text, installed)
-        content = suite.model_dump() | ({"seeds": seeds} if seeds else {})
-        if any(map(is_open, strategies or suite.strategies)):
-            match = match or suite.match
-        if strategies:
-            # The reference comes along: without it there is nothing to compare with.
-            content["strategies"] = list(dict.fromkeys([suite.reference, *strategies]))
-        return make_suite(_matched(content, match), installed, where=text)
+    strategies = list(dict.fromkeys(lab.composition(text).text for text in strategies))
+    match = match and lab.composition(match).text
+    if not text:
+        content = _adhoc(given, strategies) | {"seeds": seeds or 3}
+        return make_suite(_matched(content, match), lab, where="command line")
+    suite = load_suite(text, lab)
+    content = suite.model_dump() | ({"seeds": seeds} if seeds else {})
+    if any(map(is_open, strategies or suite.strategies)):
+        match = match or suite.match
+    if strategies:
+        # The reference comes along: without it there is nothing to compare with.
+        content["strategies"] = list(dict.fromkeys([suite.reference, *strategies]))
+    return make_suite(_matched(content, match), lab, where=text)
+
+
+def _adhoc(given: dict[str, Any], strategies: list[str]) -> dict[str, Any]:
+    """Return the content of the suite that the options describe."""
+    from dataeff.files import slug
+    from dataeff.notation import parse_one
+
     missing = [f"--{key}" for key in ("dataset", "model", "epochs") if key not in given]
     if missing:
         raise DataeffError(
@@ -84,14 +90,12 @@ def choose_suite(
     name = slug(given.get("name") or "-".join(parts))
     if not name:
         raise DataeffError("--name takes letters and digits, such as --name my-comparison.")
-    content = {
+    return {
         "name": name,
         "title": f"{given['model']} on {given['dataset']}, {epochs} epochs",
         "strategies": strategies,
-        "seeds": seeds or 3,
         "tasks": {parse_one(given["dataset"]).name: task},
     }
-    return make_suite(_matched(content, match), installed, where="command line")
 
 
 def _matched(content: dict[str, Any], match: str | None) -> dict[str, Any]:

@@ -5,23 +5,49 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from dataeff.errors import DataeffError, did_you_mean
 
-console = Console(highlight=False)
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    console: Console
+
+
+def __getattr__(name: str) -> Any:
+    """Make the console when it is first asked for: most listings do without rich."""
+    if name != "console":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from rich.console import Console
+
+    return globals().setdefault("console", Console(highlight=False))
 
 
 class Commands(click.Group):
     """Turns a mistake into one sentence and exit code 2, and knows close command names."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order in which a user meets them."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands with the whole first paragraph of their help; click would cut it."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        lines = [
+            (name, " ".join((command.help or "").split("\n\n")[0].split()))
+            for name, command in found
+            if command is not None
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(lines)
+
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            hint = did_you_mean(args[0], self.commands) or f" Try: {', '.join(self.commands)}."
+            known = self.list_commands(ctx)
+            hint = did_you_mean(args[0], known) or f" Try: {', '.join(known)}."
             raise DataeffError(f"There is no command {args[0]!r}.{hint}")
         return super().resolve_command(ctx, args)
 
@@ -64,25 +90,28 @@ def _tell_usage(ctx: click.Context, error: click.UsageError) -> NoReturn:
 
 def heading(name: str, text: str) -> None:
     """Print a name in bold and a text beside it, both as they are."""
-    console.print(Text.assemble((name, "bold"), f"  {text}"), soft_wrap=True)
+    click.echo(f"{click.style(name, bold=True)}  {text}")
 
 
 def detail(title: str, text: str) -> None:
     """Print an indented line, unless there is nothing to say."""
     if text:
-        console.print(Text(f"    {title}: {text}"), soft_wrap=True)
+        click.echo(f"    {title}: {text}")
+
+
+plugins_dir_option = click.option(
+    "--plugins-dir",
+    "plugin_dirs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Also load every .py file of this folder as a plugin.",
+)
 
 
 def with_plugins(command: Callable) -> Callable:
     """Add --plugins-dir and pass what is installed as `installed`."""
 
-    @click.option(
-        "--plugins-dir",
-        "plugin_dirs",
-        multiple=True,
-        type=click.Path(path_type=Path),
-        help="Also load every .py file of this folder as a plugin.",
-    )
+    @plugins_dir_option
     @functools.wraps(command)
     def wrapped(*args: Any, plugin_dirs: tuple[Path, ...], **options: Any) -> Any:
         # Not above: whoever only reads results needs none of what this imports.

@@ -4,7 +4,7 @@
 # subclasses, whose modules need not know these names.
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
@@ -15,7 +15,8 @@ from dataeff.data.images import Normaliser, resize, statistics
 from dataeff.data.labels import balanced, corrupt
 from dataeff.data.memory import HostSplit, MemorySplit
 from dataeff.errors import DataeffError
-from dataeff.registry import Registry, parse_one
+from dataeff.notation import parse_one
+from dataeff.registry import Registry
 
 Side = Annotated[int, Field(ge=4)]
 """Height and width in pixels, as a parameter's type."""
@@ -57,6 +58,10 @@ class Dataset:
     classes: int
     shape: tuple[int, int, int]
     fingerprint: str
+
+    def to(self, device: torch.device) -> "Dataset":
+        """Return the same dataset on another device."""
+        return replace(self, train=self.train.to(device), test=self.test.to(device))
 
 
 class Raw(NamedTuple):
@@ -189,7 +194,12 @@ def _count(name: str, subset: int | float, samples: int, classes: int) -> int:
 
 
 def load_dataset(
-    text: str, registry: Registry, *, root: Path | None, device: torch.device, workers: int = 0
+    text: str,
+    registry: Registry,
+    *,
+    root: Path | None = None,
+    device: torch.device = torch.device("cpu"),  # noqa: B008 a constant
+    workers: int = 0,
 ) -> Dataset:
     """Load what `name[key=value]` describes."""
     part = parse_one(text)

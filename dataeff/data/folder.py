@@ -28,7 +28,7 @@ class ImageFolder(ImageSet):
     crop: bool = True
     flip: bool = True
     # As a ClassVar it is no longer a parameter.
-    memory: ClassVar[str] = "host"
+    memory: ClassVar[str] = "host"  # type: ignore[misc, assignment]
 
     def load(
         self, name: str, *, root: Path | None, device: torch.device, workers: int = 0

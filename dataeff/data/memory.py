@@ -15,7 +15,7 @@ from dataeff.data.images import Normaliser
 class MemorySplit:
     """Images and labels held on the device; `crop` is the padding that a random crop moves in."""
 
-    _moving = ("data", "labels", "normalise")
+    _moving: tuple[str, ...] = ("data", "labels", "normalise")
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class MemorySplit:
         crop: int = 0,
         flip: bool = False,
     ) -> None:
-        self.size = tuple(images.shape[1:3])
+        self.size = (images.shape[1], images.shape[2])
         self.data = pad(images, (0, 0, crop, crop, crop, crop)).contiguous()
         self.labels = labels
         self.normalise = normalise
@@ -59,9 +59,10 @@ class MemorySplit:
         seed, epoch = augment
         dy, dx = (draws(seed, epoch, index, draw, 2 * self.crop + 1) for draw in (0, 1))
         flip = draws(seed, epoch, index, 2, 1 + self.flip)
-        columns = (column.split(sizes) for column in (index, dy, dx, flip))
-        for batch, part, *luck in zip(batches, *columns, strict=True):
-            yield self.normalise(crop_flip(*self._at_hand(batch, part), *luck, self.size))
+        parts, *luck = (column.split(sizes) for column in (index, dy, dx, flip))
+        for batch, part, y, x, mirror in zip(batches, parts, *luck, strict=True):
+            data, at = self._at_hand(batch, part)
+            yield self.normalise(crop_flip(data, at, y, x, mirror, self.size))
 
     def _at_hand(
         self, batch: torch.Tensor, index: torch.Tensor

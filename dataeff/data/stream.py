@@ -6,6 +6,7 @@ import copy
 import os
 from collections.abc import Iterator, Sequence
 from math import sqrt
+from typing import Any
 
 import numpy as np
 import torch
@@ -72,7 +73,8 @@ class StreamSplit:
         """Yield the images of each batch of indices: plain, or augmented for (seed, epoch)."""
         # A loader serves one stream at a time: scoring may begin while training is half-way.
         loader = self._idle.pop() if self._idle else self._new_loader()
-        loader.sampler.orders = [(batch.tolist(), augment) for batch in batches]
+        orders: Any = loader.sampler
+        orders.orders = [(batch.tolist(), augment) for batch in batches]
         try:
             for images in loader:
                 if isinstance(images, str):
@@ -82,8 +84,9 @@ class StreamSplit:
             self._idle.append(loader)
 
     def _new_loader(self) -> DataLoader:
+        files: Any = self._files
         return DataLoader(
-            self._files,
+            files,
             batch_size=None,
             sampler=_Orders(),
             num_workers=self._workers,

@@ -13,7 +13,8 @@ import dataeff._torchvision_ops  # noqa: F401  (must come before any import of t
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
 from dataeff.models.stems import shrink_stem
 from dataeff.models.vision import PREFIX, build_torchvision, has_torchvision, torchvision_names
-from dataeff.registry import Part, Registry, format_part, parse_one
+from dataeff.notation import Part, format_part, parse_one
+from dataeff.registry import Registry
 
 SMALL_SIDE = 64
 """Images up to this side get the small-image stem, unless `stem` says otherwise."""

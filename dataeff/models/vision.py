@@ -53,7 +53,7 @@ class TorchvisionNet(nn.Module):
     def forward_head(self, z: torch.Tensor) -> torch.Tensor:
         """Return the logits of a feature map, or of tokens."""
         for step in self.family.head:
-            z = getattr(self.net, step, _STEPS.get(step))(z)
+            z = (getattr(self.net, step, None) or _STEPS[step])(z)
         return z
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -86,6 +86,8 @@ def build_torchvision(
 
     name = name.removeprefix(PREFIX)
     family = _family(name)
+    if family is None:
+        raise DataeffError(f"torchvision's {name} is not one that dataeff knows to take apart.")
     builder = torchvision.models.get_model_builder(name)
     if family is _FAMILIES["vit"]:
         net = _build_vit(builder, {"image_size": shape[1]} | params, classes)
@@ -111,19 +113,19 @@ def _build_vit(
     # The builders fix patch size, depth and width: read them off an empty network, then override.
     with torch.device("meta"):
         plain = builder()
-    layers = plain.encoder.layers
+    layers: Any = plain.get_submodule("encoder.layers")
     config = {"num_layers": len(layers), "num_heads": layers[0].num_heads}
     config |= {key: getattr(plain, key) for key in ("patch_size", "hidden_dim", "mlp_dim")}
     return type(plain)(num_classes=classes, **(config | params))
 
 
-def _vit_tokens(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def _vit_tokens(net: Any, x: torch.Tensor) -> torch.Tensor:
     patches = net._process_input(x)
     class_token = net.class_token.expand(len(patches), -1, -1)
     return net.encoder(torch.cat([class_token, patches], 1))
 
 
-def _densenet_map(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def _densenet_map(net: Any, x: torch.Tensor) -> torch.Tensor:
     return F.relu(net.features(x), inplace=True)
 
 
@@ -131,7 +133,7 @@ def _first_token(tokens: torch.Tensor) -> torch.Tensor:
     return tokens[:, 0]
 
 
-_STEPS = {
+_STEPS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "avgpool": partial(F.adaptive_avg_pool2d, output_size=1),
     "flatten": partial(torch.flatten, start_dim=1),
     "first_token": _first_token,

@@ -6,25 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from dataeff.bench.results import uncollected, write_csv
 from dataeff.errors import DataeffError
-from dataeff.report import MARGIN
+from dataeff.files import read_json, uncollected, write_csv
+from dataeff.plural import counted
+from dataeff.report import MARGIN, read
 from dataeff.report.claims import claims_table
-from dataeff.report.comparing import compositions
+from dataeff.report.composed import compositions
 from dataeff.report.curves import read_curves
-from dataeff.report.leaderboard import leaderboard
-from dataeff.report.matched import matched
-from dataeff.report.reading import (
-    classes_table,
-    current_runs,
-    published_lines,
-    read_matches,
-    read_suite,
-    runs_table,
-)
-from dataeff.report.sentences import counted
+from dataeff.report.frames import RUN_KEYS, finished, of_strategy, of_table
+from dataeff.report.stats import paired
+from dataeff.report.table import leaderboard
+from dataeff.report.words import matched_to
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,22 +44,18 @@ class Board:
     notes: list[str]
 
 
+@uncollected()
 def read_board(folder: Path, margin: float = MARGIN, target: float | None = None) -> Board:
     """Read the results of a suite; what may not be compared is split or left out, and said so."""
-    with uncollected():
-        return _read_board(folder, margin, target)
-
-
-def _read_board(folder: Path, margin: float, target: float | None) -> Board:
-    suite = read_suite(folder)
-    found, notes = current_runs(folder, suite)
+    suite = read.read_suite(folder)
+    found, notes = read.current_runs(folder, suite)
     if not found:
         raise DataeffError(
             f"{folder} holds no runs of this suite yet; type: dataeff run {folder.name}"
         )
-    runs, curves = runs_table(found), read_curves(folder, found)
-    matches = read_matches(folder, suite)
-    suite["published"] = published_lines(suite, matches)
+    runs, curves = read.runs_table(found), read_curves(folder, found)
+    matches = read.read_matches(folder, suite)
+    suite["published"] = read.published_lines(suite, matches)
     conditions = {run.label[1]: run.conditions for run in found}
     return Board(
         suite=suite,
@@ -72,11 +63,11 @@ def _read_board(folder: Path, margin: float, target: float | None) -> Board:
         table=leaderboard(runs, curves, suite, margin, target),
         runs=runs,
         curves=curves,
-        classes=classes_table(found, suite["reference"]),
+        classes=read.classes_table(found, suite["reference"]),
         compositions=compositions(runs, suite["reference"], margin),
         claims=claims_table(runs, suite, margin, matches),
         conditions=conditions,
-        notes=[*_split(conditions), *notes, *matched(folder, runs), *contended(runs)],
+        notes=[*_split(conditions), *notes, *_matched(folder, runs), *contended(runs)],
     )
 
 
@@ -84,16 +75,21 @@ def _split(conditions: dict[str, dict[str, Any]]) -> list[str]:
     """Say what differs, where runs were measured under several conditions."""
     if len(conditions) < 2:
         return []
-    keys = dict.fromkeys(key for values in conditions.values() for key in values)
-    told = []
-    for key in keys:
-        found = list(dict.fromkeys(str(values.get(key)) for values in conditions.values()))
-        if len(found) > 1:
-            told.append(f"{key} ({' / '.join(found)})")
+    differs = differing(conditions).items()
+    told = [f"{key} ({' / '.join(found)})" for key, found in differs if len(found) > 1]
     return [
         f"These runs were measured under {len(conditions)} conditions, which are not compared: "
         f"each has tables of its own. They differ in {', '.join(told) or 'nothing that was kept'}."
     ]
+
+
+def differing(conditions: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
+    """Return the values that each key of several conditions has, each once."""
+    keys = dict.fromkeys(key for values in conditions.values() for key in values)
+    return {
+        key: list(dict.fromkeys(str(values.get(key)) for values in conditions.values()))
+        for key in keys
+    }
 
 
 def contended(runs: pd.DataFrame) -> list[str]:
@@ -106,6 +102,22 @@ def contended(runs: pd.DataFrame) -> list[str]:
         "something else, so times are doubtful; to repeat just those, add --rerun-flagged to the "
         "command that ran them."
     ]
+
+
+def _matched(folder: Path, runs: pd.DataFrame) -> list[str]:
+    """Say of each strategy that was matched how its time compares, over the seeds of both."""
+    runs, said = finished(runs), []
+    for entry in read_json(folder / "match.json") or []:
+        key = (entry["task"], entry["conditions_id"])
+        ours, theirs = (
+            of_strategy(of_table(runs, key), entry[name])["clocked_seconds"]
+            for name in ("strategy", "match")
+        )
+        if len(ratios := (ours / theirs).dropna()):
+            several = zip(key, RUN_KEYS, strict=True)
+            where = [name for name, column in several if runs[column].nunique() > 1]
+            said.append(matched_to(entry, paired(np.log(ratios)), " under ".join(where)))
+    return said
 
 
 def write_tables(folder: Path, board: Board) -> None:

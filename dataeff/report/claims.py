@@ -6,15 +6,16 @@ table they are no family of tests: the suite names them before anything is measu
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from dataeff.report.comparing import resolution
-from dataeff.report.verdicts import paired
+from dataeff.report.frames import Line, finished, numbers, of_strategy, resolution, tables
+from dataeff.report.read import Matches
+from dataeff.report.stats import paired
+from dataeff.report.words import factor, points
 
 if TYPE_CHECKING:
     from dataeff.report.board import Board
@@ -26,12 +27,6 @@ COLUMNS = [
     *("speedup", "speedup_low", "speedup_high", "clock"),
 ]
 """The columns of claims.csv, in order."""
-_WORDS = {
-    "better": "better than",
-    "no worse": "no worse than",
-    "equal": "equal to",
-    "worse": "worse than",
-}
 
 
 def judge_accuracy(claimed: str, low: float, high: float, margin: float) -> str:
@@ -63,24 +58,18 @@ def judge_all(verdicts: Sequence[str]) -> str:
 
 
 def claims_table(
-    runs: pd.DataFrame,
-    suite: dict[str, Any],
-    margin: float,
-    matches: Mapping[tuple[str, str, str], str],
+    runs: pd.DataFrame, suite: dict[str, Any], margin: float, matches: Matches
 ) -> pd.DataFrame:
     """Return one line per claim of the suite and table (task and conditions) that it speaks of.
 
     `matches` are the strategies that patterns have become, by task, conditions and pattern.
     """
-    tables = [
-        (*key, group[group["status"] == "finished"])
-        for key, group in runs.groupby(["task_name", "conditions_id"], sort=False)
-    ]
+    measured = [(*key, finished(group)) for key, group in tables(runs)]
     lines = []
     # Results of version 0.1.0 and before know no claims.
     for claim in suite.get("claims", []):
         for task in suite["tasks"] if claim["task"] is None else [claim["task"]]:
-            here = [(conditions, cells) for name, conditions, cells in tables if name == task]
+            here = [(conditions, cells) for name, conditions, cells in measured if name == task]
             for conditions, cells in here or [("", runs[:0])]:
                 ours, theirs = (
                     matches.get((task, conditions, claim[key]), claim[key])
@@ -98,26 +87,22 @@ def places(board: Board) -> list[str]:
     return [" ".join(line).strip() for line in board.claims[names].to_numpy(str)]
 
 
-def _line(claim: dict[str, Any], cells: pd.DataFrame, margin: float) -> dict[str, Any]:
-    ours, theirs = (
-        cells[cells["strategy"] == claim[key]].set_index("seed") for key in ("strategy", "against")
-    )
+def _line(claim: Line, cells: pd.DataFrame, margin: float) -> Line:
+    ours, theirs = (of_strategy(cells, claim[key]) for key in ("strategy", "against"))
     accuracy, seconds = "test_top1", f"{claim['clock']}_seconds"
-    points = paired(_numbers(ours, accuracy) - _numbers(theirs, accuracy), resolution(cells))
-    pace = paired(np.log(_numbers(theirs, seconds) / _numbers(ours, seconds)))
-    # Mean, low end, high end.
-    difference = [float(values[0]) for values in (points.mean, points.low, points.high)]
-    speedup = [float(np.exp(values[0])) for values in (pace.mean, pace.low, pace.high)]
+    ahead = paired(numbers(ours, accuracy) - numbers(theirs, accuracy), resolution(cells))
+    pace = paired(np.log(numbers(theirs, seconds) / numbers(ours, seconds)))
+    difference, speedup = ahead.interval(), pace.interval().exp()
     parts = []
     if (word := claim["accuracy"]) is not None:
-        verdict = judge_accuracy(word, *difference[1:], margin)
-        said = _interval(difference, "+z.2f", " points", "..")
-        parts.append((verdict, _WORDS[word], said, points.n[0]))
+        verdict = judge_accuracy(word, difference.low, difference.high, margin)
+        word += " to" if word == "equal" else " than"
+        parts.append((verdict, word, points(difference, " points"), ahead.n[0]))
     if (least := claim["speedup"]) is not None:
-        verdict = judge_speedup(least, *speedup[1:])
+        verdict = judge_speedup(least, speedup.low, speedup.high)
         clock = " on the train clock" if claim["clock"] == "train" else ""
-        said = _interval(speedup, ".2f", "x", "-")
-        parts.append((verdict, f"at least {least:g}x as fast{clock} as", said, pace.n[0]))
+        word = f"at least {least:g}x as fast{clock} as"
+        parts.append((verdict, word, factor(speedup), pace.n[0]))
     verdicts, claimed, measured, seeds = zip(*parts, strict=True)
     n = int(min(seeds))
     return {
@@ -128,24 +113,9 @@ def _line(claim: dict[str, Any], cells: pd.DataFrame, margin: float) -> dict[str
         "measured": _measured(measured, n, ran=bool(len(ours) and len(theirs))),
         "n": n,
         "margin": margin,
-        **_limits("difference", difference),
-        **_limits("speedup", speedup),
+        **difference.named("difference"),
+        **speedup.named("speedup"),
     }
-
-
-def _numbers(cells: pd.DataFrame, name: str) -> pd.Series:
-    """Return a column as floats, by seed; NaN where it is not known."""
-    return (cells[name] if name in cells else pd.Series(index=cells.index)).astype(float)
-
-
-def _limits(name: str, values: list[float]) -> dict[str, float]:
-    return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
-
-
-def _interval(values: list[float], spec: str, unit: str, to: str) -> str:
-    mean, low, high = values
-    limits = "" if math.isnan(low) else f" ({low:{spec}}{to}{high:{spec}})"
-    return f"{mean:{spec}}{unit}{limits}"
 
 
 def _measured(parts: Sequence[str], n: int, ran: bool) -> str:

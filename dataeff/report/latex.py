@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from string import Template
 from typing import TYPE_CHECKING
 
-from dataeff.report.terminal import cells, groups
+from dataeff.report.columns import LATEX
+from dataeff.report.frames import tables, title
+from dataeff.report.terminal import texts
 
 if TYPE_CHECKING:
     from dataeff.report.board import Board
@@ -14,46 +17,40 @@ _SPECIAL = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
     "±": r"$\pm$",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     # In brackets of their own: LaTeX would take them for an option, or a quotation mark.
     **{sign: f"{{{sign}}}" for sign in "[]\"'`"},
-    **{
-        sign: f"\\text{name}{{}}"
-        for sign, name in {"<": "less", ">": "greater", "|": "bar"}.items()
-    },
 }
-# The columns that a page has room for.
-_SHOWN = (
-    *("strategy", "rank", "n", "accuracy %", "vs reference (95%)", "speed-up", "(95%)", "ideal"),
-    *("verdict", "paper %", "paper speed-up"),
-)
+
+_TABLE = Template(r"""\begin{table}
+\centering
+\caption{$title}
+\begin{tabular}{$columns}
+\toprule
+$header
+\midrule
+$lines
+\bottomrule
+\end{tabular}
+\end{table}""")
 
 
 def latex(board: Board) -> str:
     """Return one table environment per task and conditions; needs \\usepackage{booktabs}."""
     parts = []
-    for title, part in groups(board.table):
-        header, lines = cells(part)
-        kept = [header.index(name) for name in _SHOWN if name in header]
-        rows = [" & ".join(escape(line[i]) for i in kept) + r" \\" for line in [header, *lines]]
-        parts.append(
-            "\n".join(
-                [
-                    r"\begin{table}",
-                    r"\centering",
-                    rf"\caption{{{escape(title)}}}",
-                    rf"\begin{{tabular}}{{l{'r' * (len(kept) - 1)}}}",
-                    r"\toprule",
-                    rows[0],
-                    r"\midrule",
-                    *rows[1:],
-                    r"\bottomrule",
-                    r"\end{tabular}",
-                    r"\end{table}",
-                ]
-            )
+    for key, part in tables(board.table):
+        shown = texts(part)
+        kept = [shown[column] for column in LATEX if column in shown]
+        header, *lines = (
+            " & ".join(map(escape, line)) + r" \\" for line in zip(*kept, strict=True)
         )
+        columns = "l" + "r" * (len(kept) - 1)
+        filled = {"title": escape(title(key)), "columns": columns, "header": header}
+        parts.append(_TABLE.substitute(filled, lines="\n".join(lines)))
     notes = [f"% {note}" for note in board.notes]
     return "\n\n".join(["% needs \\usepackage{booktabs}", *notes, *parts])
 

@@ -3,125 +3,114 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from rich.table import Table
 from rich.text import Text
 
+from dataeff.plural import counted
 from dataeff.report.claims import places
-from dataeff.report.preparing import preparations
-from dataeff.report.sentences import NO_EFFECT, counted
-from dataeff.report.stopping import READ_OFF
+from dataeff.report.columns import DISPENSABLE, TEXT, Column
+from dataeff.report.frames import Line, records, tables, title
+from dataeff.report.stats import interval_of
+from dataeff.report.words import NO_EFFECT, READ_OFF, TIMES, limits, number, points
 
 if TYPE_CHECKING:
     from dataeff.report.board import Board
 
-Row = dict[str, Any]
-
-
-def _number(value: float, spec: str, unit: str = "") -> str:
-    return "-" if value is None or math.isnan(value) else format(value, spec) + unit
-
-
-def _accuracy(row: Row) -> str:
-    spread = "" if math.isnan(row["accuracy_std"]) else f" ±{row['accuracy_std']:.2f}"
-    return _number(row["accuracy"], ".2f") + spread
-
-
-def _difference(row: Row) -> str:
-    if math.isnan(row["difference_low"]):
-        return _number(row["difference"], "+z.2f")
-    return (
-        f"{row['difference']:+z.2f} ({row['difference_low']:+z.2f}..{row['difference_high']:+z.2f})"
-    )
-
-
-def _speedup(row: Row) -> str:
-    mark = "" if math.isnan(row["oracle"]) else " (not ranked)"
-    return _number(row["speedup"], ".2f", "x") + mark
-
-
-def _speedup_limits(row: Row) -> str:
-    if math.isnan(row["speedup_low"]):
-        return "-"
-    return f"{row['speedup_low']:.2f}-{row['speedup_high']:.2f}"
-
-
-def _target(row: Row) -> str:
-    if row["target_reached"] in (0, 1) or math.isnan(row["target_reached"]):
-        return _number(row["target_seconds"], ".2f")
-    return f"{row['target_reached']:.0%} did"
-
-
-COLUMNS: dict[str, Callable[[Row], str]] = {
-    "strategy": lambda row: row["strategy"],
-    "rank": lambda row: _number(row["rank"], ".0f"),
-    "verdict": lambda row: row["claim"] or ("reference" if row["n"] else "-"),
-    "n": lambda row: str(row["n"]),
-    "accuracy %": _accuracy,
-    "vs reference (95%)": _difference,
-    "speed-up": _speedup,
-    "(95%)": _speedup_limits,
-    "ideal": lambda row: _number(row["ideal_speedup"], ".2f", "x"),
-    "real/ideal": lambda row: _number(row["realised"], ".2f"),
-    "ref. by then %": lambda row: _number(row["reference_at_same_time"], ".2f"),
-    "to target s": _target,
-    "train s": lambda row: _number(row["train_seconds"], ".2f"),
-    "prep s": lambda row: _number(row["prepare_seconds"], ".2f"),
-    "worst class %": lambda row: _number(row["worst_class"], ".1f"),
-    "F1 %": lambda row: _number(row["macro_f1"], ".2f"),
-    "never trained": lambda row: _number(row["never_trained"], ".0%"),
-    "balance": lambda row: _number(row["class_balance"], ".2f"),
-    "rows": lambda row: _number(row["rows_trained"], ",.0f"),
-    "peak MiB": lambda row: _number(row["peak_memory_mib"], ".0f"),
-}
-
 # The letters that a folded name has on a line, at least.
 _FOLD = 24
-# What a narrow terminal leaves out, the least telling first.
-_DISPENSABLE = (
-    *("peak MiB", "rows", "balance", "F1 %", "prep s", "never trained", "worst class %"),
-    *("train s", "to target s", "ref. by then %", "real/ideal", "(95%)", "ideal", "n"),
-    *("rank", "verdict"),
-)
+# Below this share of a run, its preparation is not worth a sentence.
+_NOTABLE = 0.02
+
+Texts = dict[Column, list[str]]
+"""A table as texts: its columns, each with its heading first."""
 
 
-def cells(group: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """Return header and lines of one table, as text."""
-    columns = dict(COLUMNS)
-    if group["energy_joules"].notna().any():
-        columns["energy J"] = lambda row: _number(row["energy_joules"], ",.0f")
-    if group["published_accuracy"].notna().any():
-        columns["paper %"] = lambda row: _number(row["published_accuracy"], ".2f")
-    if group["published_speedup"].notna().any():
-        columns["paper speed-up"] = lambda row: _number(row["published_speedup"], ".2f", "x")
-    if group["oracle"].notna().any():
-        columns["oracle"] = lambda row: _number(row["oracle"], ".2f", "x")
-    if group["trouble"].any():
-        columns["trouble"] = lambda row: row["trouble"]
-    rows = group.to_dict("records")
-    return list(columns), [[show(row) for show in columns.values()] for row in rows]
+def _accuracy(line: Line) -> str:
+    spread = "" if math.isnan(line["accuracy_std"]) else f" ±{line['accuracy_std']:.2f}"
+    return number(line["accuracy"], ".2f") + spread
+
+
+def _speedup(line: Line) -> str:
+    mark = "" if math.isnan(line["oracle"]) else " (not ranked)"
+    return number(line["speedup"], ".2f x") + mark
+
+
+def _target(line: Line) -> str:
+    if line["target_reached"] in (0, 1) or math.isnan(line["target_reached"]):
+        return number(line["target_seconds"], ".2f")
+    return f"{line['target_reached']:.0%} did"
+
+
+# What is made of more than the number of its column.
+_MADE = {
+    "verdict": lambda line: line["verdict"] or ("reference" if line["n"] else "-"),
+    "accuracy": _accuracy,
+    "difference": lambda line: points(interval_of(line, "difference")),
+    "speedup": _speedup,
+    "speedup_low": lambda line: limits(interval_of(line, "speedup"), ".2f", "-") or "-",
+    "target_seconds": _target,
+}
+
+
+def texts(group: pd.DataFrame) -> Texts:
+    """Return one table as text, by column."""
+    lines = records(group)
+    return {
+        column: [column.heading, *(_text(column, line) for line in lines)]
+        for column in TEXT
+        if not column.rare or column.says(group)
+    }
+
+
+def _text(column: Column, line: Line) -> str:
+    if column.name in _MADE:
+        return _MADE[column.name](line)
+    form = column.short or column.form
+    return number(line[column.name], form) if form else line[column.name]
+
+
+def across(shown: Texts) -> tuple[list[str], list[list[str]]]:
+    """Return header and lines of a table."""
+    header, *lines = map(list, zip(*shown.values(), strict=True))
+    return header, lines
 
 
 def remarks(group: pd.DataFrame) -> list[str]:
     """Return what is to be said under a table: verdicts on methods, and strategies' notes."""
     said = []
-    for row in group.to_dict("records"):
-        if row["verdict"] and not row["control"]:
-            said.append(f"{row['strategy']}: {row['verdict']}")
-        if row["against_controls"]:
-            said.append(
-                f"{row['strategy']} against controls of its cost: {row['against_controls']}"
-            )
-        if row["note"]:
-            said.append(f"{row['strategy']}: {row['note']}")
-    said += preparations(group)
-    tested = group["difference_low"].notna() & ~group["claim"].isin(["", READ_OFF, NO_EFFECT])
-    if len(judged := group[tested]):
-        count = counted(len(judged), "strategy", "strategies")
-        said.append(f"Verdicts hold together (Holm, {count}); each interval holds for itself.")
+    for line in records(group):
+        name = line["strategy"]
+        if line["sentence"] and not line["control"]:
+            said.append(f"{name}: {line['sentence']}")
+        if line["against_controls"]:
+            said.append(f"{name} against controls of its cost: {line['against_controls']}")
+        if line["note"]:
+            said.append(f"{name}: {line['note']}")
+    said += _preparations(group)
+    tested = group["difference_low"].notna() & ~group["verdict"].isin(["", READ_OFF, NO_EFFECT])
+    if count := int(tested.sum()):
+        family = f"Holm, {counted(count, 'strategy')}"
+        said.append(f"Verdicts hold together ({family}); each interval holds for itself.")
+    return said
+
+
+def _preparations(table: pd.DataFrame) -> list[str]:
+    """Say of each strategy that prepares what its speed-up is with, and without, that time."""
+    said = []
+    prepare = table["prepare_seconds"]
+    notable = prepare > _NOTABLE * (prepare + table["train_seconds"])
+    for line in records(table[notable & (table["verdict"] != "")]):
+        parts = [f"{number(line['speedup'], TIMES)} with its preparation"]
+        if line["artefact_uses"] > 1:
+            parts[0] += " in full"
+            shared = f"where {line['artefact_uses']:.0f} runs share its scores"
+            parts.append(f"{number(line['amortised_speedup'], TIMES)} {shared}")
+        parts.append(f"{number(line['train_speedup'], TIMES)} without it")
+        said.append(f"{line['strategy']}: {', '.join(parts)}.")
     return said
 
 
@@ -130,17 +119,11 @@ def claim_lines(board: Board) -> list[str]:
     if board.claims.empty:
         return []
     said = [f"Claims, each judged by its own 95% interval (margin {board.margin:g} points):"]
-    for row, where in zip(board.claims.to_dict("records"), places(board), strict=True):
-        paper = f"{row['text']} ({row['source']})" if row["source"] else row["text"]
-        found = f"{row['strategy']} {row['claimed']}: {row['measured']}"
-        said.append(f"{row['verdict']:13}  {': '.join(filter(None, (where, paper, found)))}")
+    for line, where in zip(records(board.claims), places(board), strict=True):
+        paper = f"{line['text']} ({line['source']})" if line["source"] else line["text"]
+        found = f"{line['strategy']} {line['claimed']}: {line['measured']}"
+        said.append(f"{line['verdict']:13}  {': '.join(filter(None, (where, paper, found)))}")
     return said
-
-
-def groups(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Split a leaderboard into tables that may be compared, each with its title."""
-    parts = table.groupby(["task", "conditions"], sort=False)
-    return [(f"{task} (conditions {conditions})", part) for (task, conditions), part in parts]
 
 
 def rich_tables(board: Board, width: int) -> list[Table | Text]:
@@ -148,36 +131,31 @@ def rich_tables(board: Board, width: int) -> list[Table | Text]:
 
     The narrower the terminal, the fewer columns.
     """
-    tables = []
-    for title, part in groups(board.table):
-        header, lines, dropped = fitting(*cells(part), width)
+    made: list[Table | Text] = []
+    for key, part in tables(board.table):
+        shown, dropped = fitting(texts(part), width)
         caption = f"Too narrow for: {', '.join(dropped)} (see leaderboard.csv)" if dropped else None
-        shown = rich_table(header, lines, title=Text(title), caption=caption)
-        tables += [shown, *map(Text, remarks(part))]
-    return [*tables, *map(Text, [*claim_lines(board), *board.notes])]
+        made.append(rich_table(*across(shown), title=Text(title(key)), caption=caption))
+        made += map(Text, remarks(part))
+    return [*made, *map(Text, [*claim_lines(board), *board.notes])]
 
 
-def fitting(
-    header: list[str], lines: list[list[str]], width: int
-) -> tuple[list[str], list[list[str]], list[str]]:
+def fitting(shown: Texts, width: int) -> tuple[Texts, list[str]]:
     """Return a table without the columns that the width has no room for, and their names."""
-    dropped = []
-    for name in _DISPENSABLE:
-        first, *rest = _widths(header, lines)
+    shown, dropped = dict(shown), []
+    for column in DISPENSABLE:
+        first, *rest = map(_width, shown.values())
         # The first column folds.
-        if min(first, _FOLD) + sum(rest) + 3 * len(header) + 1 > width:
-            place = header.index(name)
-            dropped.append(header.pop(place))
-            lines = [line[:place] + line[place + 1 :] for line in lines]
-    return header, lines, dropped
+        if min(first, _FOLD) + sum(rest) + 3 * len(shown) + 1 > width:
+            dropped.append(shown.pop(column)[0])
+    return shown, dropped
 
 
 def rich_table(header: list[str], lines: list[list[str]], **options: Any) -> Table:
     """Return a terminal table of texts as they are; the first column folds, the others do not."""
     shown = Table(title_justify="left", header_style="bold", caption_justify="left", **options)
-    shown.add_column(
-        Text(header[0]), overflow="fold", min_width=min(_FOLD, _widths(header, lines)[0])
-    )
+    first = _width([header[0], *(line[0] for line in lines)])
+    shown.add_column(Text(header[0]), overflow="fold", min_width=min(_FOLD, first))
     for name in header[1:]:
         shown.add_column(Text(name), justify="right", no_wrap=True)
     for line in lines:
@@ -185,45 +163,46 @@ def rich_table(header: list[str], lines: list[list[str]], **options: Any) -> Tab
     return shown
 
 
-def _widths(header: list[str], lines: list[list[str]]) -> list[int]:
-    return [max(map(len, column)) for column in zip(header, *lines, strict=True)]
+def _width(texts: Iterable[str]) -> int:
+    return max(map(len, texts))
 
 
 def plain_text(board: Board) -> str:
     """Return aligned plain text, for pipes and files."""
     blocks = [
-        "\n".join([title, *aligned(*cells(part)), *remarks(part)])
-        for title, part in groups(board.table)
+        "\n".join([title(key), *aligned(*across(texts(part))), *remarks(part)])
+        for key, part in tables(board.table)
     ]
-    if said := claim_lines(board):
-        blocks.append("\n".join(said))
-    return "\n\n".join([*blocks, *board.notes])
+    return "\n\n".join(filter(None, [*blocks, "\n".join(claim_lines(board)), *board.notes]))
 
 
-def aligned(header: list[str], lines: list[list[str]]) -> list[str]:
+def aligned(header: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
     """Return a table as plain text: the first column to the left, the others to the right."""
-    widths = _widths(header, lines)
+    everything = [header, *lines]
+    widths = [_width(column) for column in zip(*everything, strict=True)]
     return [
         "  ".join(
             text.ljust(width) if i == 0 else text.rjust(width)
             for i, (text, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
-        for line in [header, *lines]
+        for line in everything
     ]
 
 
 def markdown(board: Board) -> str:
     """Return Markdown tables."""
     blocks = []
-    for title, part in groups(board.table):
-        header, lines = cells(part)
+    for key, part in tables(board.table):
+        header, lines = across(texts(part))
         rule = ["---", *["---:"] * (len(header) - 1)]
         lines = [[f"`{line[0]}`", *line[1:]] for line in lines]
-        safe = [[text.replace("|", r"\|") for text in line] for line in [header, rule, *lines]]
-        text = ["| " + " | ".join(line) + " |" for line in safe]
-        said = [line for remark in remarks(part) for line in ("", remark.replace("|", r"\|"))]
-        blocks.append("\n".join([f"**{title}**", "", *text, *said]))
-    if said := claim_lines(board):
-        heading, *lines = (line.replace("|", r"\|") for line in said)
-        blocks.append("\n".join([heading, "", *(f"- {line}" for line in lines)]))
+        text = [f"| {' | '.join(map(_safe, line))} |" for line in [header, rule, *lines]]
+        said = [line for remark in remarks(part) for line in ("", _safe(remark))]
+        blocks.append("\n".join([f"**{title(key)}**", "", *text, *said]))
+    if said := list(map(_safe, claim_lines(board))):
+        blocks.append("\n".join([said[0], "", *(f"- {line}" for line in said[1:])]))
     return "\n\n".join([*blocks, *board.notes])
+
+
+def _safe(text: str) -> str:
+    return text.replace("|", r"\|")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +14,13 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from dataeff.training.child import is_precision
+from dataeff.errors import DataeffError
+from dataeff.files import read_json, write_json, write_parquet
 from dataeff.training.rng import derive
 
 if TYPE_CHECKING:
-    from dataeff.training.run import Run
+    from dataeff.strategy import Strategy
+    from dataeff.training.job import Job
 
 
 @dataclass(frozen=True)
@@ -42,69 +43,67 @@ class Shelf:
         """Return the values of an artefact and what making it has cost; None if there is none."""
         path = self._path(name, key)
         try:
-            said = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+            said = read_json(path.with_suffix(".json"))
             table = pd.read_parquet(path.with_suffix(".parquet"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, DataeffError):
+            return None
+        if said is None:
             return None
         return torch.from_numpy(table["score"].to_numpy(np.float32).copy()), said["cost"]
 
-    def write(
-        self, name: str, key: str, values: Tensor, made_from: Mapping[str, Any], cost: Any
-    ) -> None:
+    def write(self, key: str, values: Tensor, said: Mapping[str, Any]) -> None:
         """Keep an artefact; where two runs make the same one, the last stays."""
-        path = self._path(name, key)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self._path(said["name"], key)
         table = pd.DataFrame({"sample": np.arange(len(values)), "score": values.cpu().numpy()})
-        said = {"name": name, "made_from": dict(made_from), "stamp": self.stamp, "cost": cost}
-        text = json.dumps(said, indent=1, default=str) + "\n"
-        for suffix, write in (
-            (".parquet", lambda partial: table.to_parquet(partial, index=False)),
-            (".json", lambda partial: partial.write_text(text, encoding="utf-8")),
-        ):
-            partial = path.with_suffix(f"{suffix}.{os.getpid()}.partial")
-            write(partial)
-            os.replace(partial, path.with_suffix(suffix))
+        write_parquet(path.with_suffix(".parquet"), table)
+        write_json(path.with_suffix(".json"), said)
 
     def _path(self, name: str, key: str) -> Path:
         return self.folder / f"{name}-{key}"
 
 
-def artefact(
-    run: Run,
-    strategy: Any,
-    settings: Mapping[str, Any],
-    make: Callable[[], Tensor],
-    reuse: bool,
-) -> Tensor:
-    """Make an artefact or take one from the shelf, as `Run.artefact` says."""
-    (mine,) = [part for part in run.strategies if part.plugin is strategy]
-    name, shelf = mine.entry.name, run.shelf
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """How an artefact is made, and by whom; as `Run.artefact` says."""
+
+    strategy: Strategy
+    settings: Mapping[str, Any]
+    make: Callable[[], Tensor]
+    reuse: bool
+
+
+def artefact(job: Job, recipe: Recipe) -> Tensor:
+    """Make an artefact or take one from the shelf."""
+    run, meter, shelf = job.run, job.meter, job.place.shelf
+    (mine,) = [part for part in run.strategies if part.plugin is recipe.strategy]
+    name, reuse = mine.entry.name, recipe.reuse
     made_from = {
-        "settings": dict(settings),
+        "settings": dict(recipe.settings),
         "source": mine.entry.digest,
         "task": run.task.model_dump(mode="json"),
         "samples": f"{derive(0, run.trainable.nonzero()[:, 0].tolist()):x}",
-        "precision": [part.label for part in run.strategies if is_precision(part)],
+        "precision": [part.label for part in run.strategies if part.kind.precision],
         "seed": "any" if reuse else run.seed,
     }
     key = shelf.key(made_from) if shelf else ""
     found = shelf.read(name, key) if shelf and reuse else None
     if found:
         values, bill = found
-        run.meter.charge(bill)
+        meter.charge(bill)
     else:
         # What is counted by rows becomes FLOPs only here: before, it is not ours to bill.
-        with run.meter.paused():
-            run.close_work()
-        with run.meter.bill() as bill:
-            values = make().float().cpu()
-            with run.meter.paused():
-                run.close_work()
+        with meter.paused():
+            job.close_work()
+        with meter.bill() as bill:
+            values = recipe.make().float().cpu()
+            with meter.paused():
+                job.close_work()
         if shelf:
-            with run.meter.paused():
-                shelf.write(name, key, values, made_from, bill)
+            said = {"name": name, "made_from": made_from, "stamp": shelf.stamp, "cost": bill}
+            with meter.paused():
+                shelf.write(key, values, said)
     seconds = sum(bill["wall"].values())
-    run.artefacts.append(
+    job.artefacts.append(
         {"name": name, "key": key, "seconds": seconds, "reuse": reuse, "made": not found}
     )
     return values

@@ -1,4 +1,4 @@
-"""A cell: task x strategy x seed, trained and measured. A pure function of the three."""
+"""A cell: task x strategy x seed, trained and measured."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from dataeff.data import Dataset, Split, load_dataset
+from dataeff.composition import Active
+from dataeff.data import Split
 from dataeff.data.memory import MemorySplit
 from dataeff.errors import DataeffError, Diverged
-from dataeff.models import build_model
-from dataeff.plugins import Installed, Strategy, blaming, canonical, compose
-from dataeff.training.artefact import Shelf
 from dataeff.training.evaluate import evaluate
+from dataeff.training.job import Job
 from dataeff.training.loop import train
 from dataeff.training.machine import Guard, computing_threads, snapshot
 from dataeff.training.meter import peak_memory, reset_peak_memory
-from dataeff.training.rng import derive, forked
+from dataeff.training.rng import derive
 from dataeff.training.run import Run
 from dataeff.training.task import Task
 
@@ -37,91 +35,36 @@ class Result:
     record: dict[str, Any]
     epochs: list[dict[str, Any]]
     samples: dict[str, Tensor]
-    run: Run
+    job: Job
+
+    @property
+    def run(self) -> Run:
+        """Return the run, as its strategies saw it."""
+        return self.job.run
 
 
-def pick_device(name: str = "auto") -> torch.device:
-    """Return the named device; 'auto' takes the accelerator where there is one."""
-    if name == "auto":
-        if torch.accelerator.is_available():
-            return torch.accelerator.current_accelerator()
-        return torch.device("cpu")
-    try:
-        device = torch.device(name)
-        # The zero is written and read: a device without data is none to train on.
-        torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError, NotImplementedError):
-        raise DataeffError(
-            f"Device {name!r} cannot be used here; try --device cpu or auto."
-        ) from None
-    return device
+def _nobody(epoch: int, epochs: float, line: Mapping[str, Any]) -> None:
+    """Watch nothing."""
 
 
-def train_cell(
-    task: Task,
-    strategy: str,
-    seed: int,
-    *,
-    installed: Installed,
-    device: str = "auto",
-    data_root: Path | None = None,
-    folder: Path | None = None,
-    shelf: Shelf | None = None,
-    on_epoch: OnEpoch = lambda epoch, epochs, record: None,
-) -> Result:
-    """Train one cell, from its start or from the checkpoint in its folder."""
-    where = pick_device(device)
-    data = load_dataset(
-        task.dataset, installed.datasets, root=data_root, device=where, workers=task.workers
-    )
-    strategies = compose(strategy, installed)
-    return train_on(
-        data,
-        task,
-        strategies,
-        seed,
-        installed=installed,
-        device=where,
-        folder=folder,
-        shelf=shelf,
-        on_epoch=on_epoch,
-    )
+def train_cell(job: Job, test: Split, on_epoch: OnEpoch = _nobody) -> Result:
+    """Train a run that is set up, from its start or from its checkpoint, and measure it."""
+    run, task = job.run, job.task
 
-
-def train_on(
-    data: Dataset,
-    task: Task,
-    strategies: list[Strategy],
-    seed: int,
-    *,
-    installed: Installed,
-    device: torch.device,
-    folder: Path | None = None,
-    shelf: Shelf | None = None,
-    on_epoch: OnEpoch = lambda epoch, epochs, record: None,
-) -> Result:
-    """Train on data that is already loaded."""
-
-    def look(run: Run, name: str) -> dict[str, Any]:
-        split = data.test if name == "test" else data.train
-        samples = torch.arange(len(data.test)) if name == "test" else run.split(name)
-        with run.meter.clock("evaluate"):
-            return evaluate(run.model, split, samples, task.batch_size)
-
-    def look_at_test(run: Run) -> dict[str, Any]:
-        for line in run.history:
+    def tested() -> dict[str, Any]:
+        for line in job.history:
             line.pop("test_classes", None)
-        return _named("test", look(run, "test"))
+        return _named("test", _evaluated(job, test, torch.arange(len(test))))
 
-    def measure(run: Run) -> dict[str, float]:
+    def measure(job: Job) -> dict[str, float]:
         number = run.epoch + 1
-        validation = look(run, "validation")
-        validation.pop("classes", None)
-        line = _epoch_record(run) | _named("validation", validation)
+        validation = validated(job)
+        line = _epoch_record(job) | _named("validation", validation)
         if number % task.test_every == 0 or number == run.epoch_count:
-            line |= look_at_test(run)
-        run.history.append(line)
-        run.guard.sample()
+            line |= tested()
+        job.history.append(line)
+        if job.guard:
+            job.guard.sample()
         on_epoch(number, run.epochs, line)
         if not math.isfinite(validation.get("loss", 0.0)):
             raise Diverged(
@@ -129,57 +72,34 @@ def train_on(
             )
         return validation
 
-    if device.index is not None:
-        torch.accelerator.set_device_index(device.index)
-    with forked(device), deterministic(task.deterministic), blaming(strategies):
-        run = make_run(data, task, strategies, seed, installed, device, folder, shelf)
-        run.warm_up()
-        torch.manual_seed(derive(seed, "global"))
-        reset_peak_memory(device)
-        run.guard = _guard(device, data.train, task)
-        run.resume()
-        status, error = "finished", ""
-        try:
-            train(run, measure)
-        except Diverged as diverged:
-            status, error = "diverged", str(diverged)
-        if run.history and not any(key.startswith("test_") for key in run.history[-1]):
-            # It ended early, between two looks.
-            run.history[-1] |= look_at_test(run)
-        record = _record(run, status, error)
-    epochs = [_without(line, "test_classes") for line in run.history]
-    return Result(record, epochs, sample_columns(run), run)
+    job.warm_up()
+    torch.manual_seed(derive(run.seed, "global"))
+    reset_peak_memory(run.device)
+    job.guard = _guard(run.device, job.train, task)
+    job.resume()
+    status, error = "finished", ""
+    try:
+        train(job, measure)
+    except Diverged as diverged:
+        status, error = "diverged", str(diverged)
+    if job.history and not any(key.startswith("test_") for key in job.history[-1]):
+        # It ended early, between two tests.
+        job.history[-1] |= tested()
+    record = {"status": status, "error": error} | _record(job)
+    epochs = [_without(line, "test_classes") for line in job.history]
+    return Result(record, epochs, sample_columns(run), job)
 
 
-def make_run(
-    data: Dataset,
-    task: Task,
-    strategies: list[Strategy],
-    seed: int,
-    installed: Installed,
-    device: torch.device,
-    folder: Path | None = None,
-    shelf: Shelf | None = None,
-) -> Run:
-    """Set a run up; of the dataset it is given the training split only."""
+def validated(job: Job) -> dict[str, float]:
+    """Return the validation metrics of a run as it stands: what strategies may see of it."""
+    figures = _evaluated(job, job.train, job.run.split("validation"))
+    figures.pop("classes", None)
+    return figures
 
-    # Not the dataset itself: a run must not lead to the test set.
-    classes, shape = data.classes, data.shape
 
-    def build() -> nn.Module:
-        return build_model(task.model, installed.models, classes=classes, shape=shape)
-
-    return Run(
-        task,
-        strategies,
-        train=data.train,
-        shape=shape,
-        build=build,
-        seed=seed,
-        device=device,
-        folder=folder,
-        shelf=shelf,
-    )
+def _evaluated(job: Job, split: Split, samples: Tensor) -> dict[str, Any]:
+    with job.meter.clock("evaluate"):
+        return evaluate(job.run.model, split, samples, job.task.batch_size)
 
 
 def _guard(device: torch.device, split: Split, task: Task) -> Guard:
@@ -191,37 +111,29 @@ def _named(split: str, figures: Mapping[str, float]) -> dict[str, float]:
     return {f"{split}_{key}": value for key, value in figures.items()}
 
 
-def _epoch_record(run: Run) -> dict[str, Any]:
+def _epoch_record(job: Job) -> dict[str, Any]:
+    run, meter = job.run, job.meter
     return {
         "epoch": run.epoch,
         "progress": run.progress,
         "lr": run.optimizer.param_groups[0]["lr"],
-        "train_loss": run.train_loss,
-        "kept": run.kept,
-        "mixed": run.mixed,
-        "prepare_seconds": run.meter.wall["prepare"],
-        "train_seconds": run.meter.wall["train"],
-        "rows_trained": run.meter.rows["trained"],
-        "steps": run.meter.steps,
+        "train_loss": job.train_loss,
+        "kept": job.kept,
+        "mixed": job.mixed,
+        "prepare_seconds": meter.wall["prepare"],
+        "train_seconds": meter.wall["train"],
+        "rows_trained": meter.rows["trained"],
+        "steps": meter.steps,
     }
 
 
-def _record(run: Run, status: str, error: str) -> dict[str, Any]:
-    meter = run.meter
-    run.close_work()
-    last = run.history[-1] if run.history else {}
-    columns: dict[str, Any] = {}
-    for part in run.hook.report(run=run):
-        if clash := columns.keys() & part.keys():
-            raise DataeffError(
-                f"Two strategies report the column {sorted(clash)[0]!r}; rename one."
-            )
-        columns |= part
+def _record(job: Job) -> dict[str, Any]:
+    run, meter = job.run, job.meter
+    job.close_work()
+    last = job.history[-1] if job.history else {}
     return {
-        "status": status,
-        "error": error,
-        "strategy": canonical(run.strategies),
-        "parameters": {s.entry.name: s.values for s in run.strategies},
+        "strategy": "+".join(part.label for part in run.strategies),
+        "parameters": {part.entry.name: part.values for part in run.strategies},
         "task": run.task.model_dump(mode="json"),
         "task_id": run.task.id,
         "seed": run.seed,
@@ -232,23 +144,41 @@ def _record(run: Run, status: str, error: str) -> dict[str, Any]:
             if key.startswith(("test_", "validation_"))
         },
         **_classes(run, *last.get("test_classes", ([], []))),
-        "train_loss": run.train_loss,
+        "train_loss": job.train_loss,
         "clocks": dict(meter.wall),
         "process_clocks": dict(meter.process),
         "energy": dict(meter.energy),
-        "machine": run.guard.record(meter.process["train"], meter.wall["train"])
-        | snapshot(run.device),
+        "machine": _machine(job),
         "phases": dict(meter.seconds),
         "rows": dict(meter.rows),
         "steps": meter.steps,
         "flops": meter.flops,
         "peak_memory": peak_memory(run.device),
         "ranked": not any(clock.startswith("off_") for clock in meter.wall),
-        "control": is_control(run.strategies),
+        "control": bool(run.strategies) and all(part.kind.control for part in run.strategies),
         "no_effect": why_no_effect(run.strategies),
-        "artefacts": run.artefacts,
-        "columns": columns,
+        "artefacts": job.artefacts,
+        "columns": _columns(job),
     }
+
+
+def _machine(job: Job) -> dict[str, Any]:
+    clocks = job.meter.process["train"], job.meter.wall["train"]
+    seen = job.guard.record(*clocks) if job.guard else {}
+    return seen | snapshot(job.run.device)
+
+
+def _columns(job: Job) -> dict[str, Any]:
+    """Return what strategies report, and the seconds that were timed for them."""
+    job.calls.checking = True
+    columns = {f"{name}_seconds": seconds for name, seconds in job.meter.timed.items()}
+    for part in job.calls.report(job.run):
+        if clash := columns.keys() & part.keys():
+            raise DataeffError(
+                f"Two strategies report the column {sorted(clash)[0]!r}; rename one."
+            )
+        columns |= part
+    return columns
 
 
 def _without(line: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -275,14 +205,9 @@ def _classes(run: Run, samples: list[int], right: list[int]) -> dict[str, Any]:
     }
 
 
-def is_control(strategies: Sequence[Strategy]) -> bool:
-    """Say whether a composition is made of yardsticks only."""
-    return bool(strategies) and all(getattr(s.plugin, "control", False) for s in strategies)
-
-
-def why_no_effect(strategies: Sequence[Strategy]) -> str:
+def why_no_effect(strategies: Sequence[Active]) -> str:
     """Return why a composition can do nothing here; nothing where a part of it can."""
-    reasons = [getattr(strategy.plugin, "no_effect", "") for strategy in strategies]
+    reasons = [strategy.plugin.no_effect for strategy in strategies]
     return "; ".join(dict.fromkeys(reasons)) if all(reasons) else ""
 
 

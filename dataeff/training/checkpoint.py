@@ -6,7 +6,6 @@ Only tensors, numbers, texts and containers are written, and read back with `wei
 from __future__ import annotations
 
 import collections
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,57 +13,56 @@ import numpy as np
 import torch
 
 from dataeff.errors import StrategyError
+from dataeff.files import written_whole
 from dataeff.training.batch import Batch
 from dataeff.training.rng import global_state, set_global_state
 
 if TYPE_CHECKING:
-    from dataeff.training.run import Run
+    from dataeff.training.job import Job
 
 _PLAIN = (bool, int, float, str, type(None))
 _CONTAINERS = {"tuple": tuple, "set": set, "frozenset": frozenset, "deque": collections.deque}
-_COUNTERS = (
-    *("epoch", "epochs", "prepared", "stopped"),
-    *("model_version", "train_loss", "artefacts"),
-)
+_OF_RUN = ("epoch", "epochs")
+_OF_JOB = ("prepared", "stopped", "version", "train_loss", "artefacts", "history")
 
 
-def save(run: Run, path: Path) -> None:
-    """Write the run's state by write-then-rename."""
+def save(job: Job, path: Path) -> None:
+    """Write the state of a run by write-then-rename."""
+    run = job.run
     state = {
         "strategies": [strategy_state(strategy.plugin) for strategy in run.strategies],
         "model": run.model.state_dict(),
         "optimizer": run.optimizer.state_dict(),
         "ledger": run.ledger.state_dict(),
-        "meter": run.meter.state_dict(),
+        "meter": job.meter.state_dict(),
         "streams": run.rng.state_dict(),
         "global": global_state(run.device),
-        "counters": {name: getattr(run, name) for name in _COUNTERS},
-        "history": run.history,
-        "guard": run.guard.state_dict() if run.guard else {},
+        "run": {name: getattr(run, name) for name in _OF_RUN},
+        "job": {name: getattr(job, name) for name in _OF_JOB},
+        "guard": job.guard.state_dict() if job.guard else {},
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    torch.save(state, partial)
-    os.replace(partial, path)
+    with written_whole(path) as partial:
+        torch.save(state, partial)
 
 
-def load(run: Run, path: Path) -> None:
+def load(job: Job, path: Path) -> None:
     """Bring a run that was just set up to the state of a checkpoint."""
+    run = job.run
     state = torch.load(path, weights_only=True)
     for strategy, saved in zip(run.strategies, state["strategies"], strict=True):
         load_strategy_state(strategy.plugin, saved)
-    run.hook.on_resume(run=run)
+    job.calls.on_resume(run)
     run.model.load_state_dict(state["model"])
     run.optimizer.load_state_dict(state["optimizer"])
     run.ledger.load_state_dict(state["ledger"])
-    run.meter.load_state_dict(state["meter"])
+    job.meter.load_state_dict(state["meter"])
     run.rng.load_state_dict(state["streams"])
     set_global_state(state["global"], run.device)
-    for name, value in state["counters"].items():
-        setattr(run, name, value)
-    run.history = state["history"]
-    if run.guard:
-        run.guard.load_state_dict(state.get("guard", {}))
+    for holder, part in ((run, "run"), (job, "job")):
+        for name, value in state[part].items():
+            setattr(holder, name, value)
+    if job.guard:
+        job.guard.load_state_dict(state["guard"])
 
 
 def strategy_state(plugin: Any) -> Any:
@@ -118,8 +116,8 @@ def _revive(data: Any, now: Any, where: str) -> Any:
         known = now if isinstance(now, dict) else {}
         return {key: _revive(item, known.get(key), where) for key, item in data.items()}
     if isinstance(data, list):
-        known = now if isinstance(now, list) and len(now) == len(data) else [None] * len(data)
-        return [_revive(item, old, where) for item, old in zip(data, known, strict=True)]
+        old = now if isinstance(now, list) and len(now) == len(data) else [None] * len(data)
+        return [_revive(item, before, where) for item, before in zip(data, old, strict=True)]
     if not isinstance(data, tuple):
         return data
     kind, content, *rest = data

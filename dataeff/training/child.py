@@ -2,64 +2,65 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor
 
+from dataeff.composition import watching
 from dataeff.hookspecs import hookimpl
-from dataeff.plugins import Strategy
-from dataeff.registry import Entry
-from dataeff.training.loop import train
-from dataeff.training.rng import derive, forked
+from dataeff.strategy import Strategy
+from dataeff.training.rng import derive
 
 if TYPE_CHECKING:
+    from dataeff.training.job import Job
     from dataeff.training.run import Run
 
+AnyJob = TypeVar("AnyJob", bound="Job")
 
-def train_child(
-    run: Run,
-    name: str,
-    k: int,
-    epochs: float,
-    indices: Tensor | None,
-    *,
-    until: int | None,
-    probe: Any,
-    shared: bool,
-) -> Run:
-    """Train a nested run, as `Run.train_child` says."""
+
+@dataclass(frozen=True, eq=False)
+class Child:
+    """What to train, as `Run.train_child` says."""
+
+    name: str
+    k: int
+    epochs: float
+    indices: Tensor | None = None
+    until: int | None = None
+    probe: Strategy | None = None
+    shared: bool = False
+
+
+def child_seed(run: Run, what: Child) -> int:
+    """Return the seed of a nested run."""
+    return derive("shared" if what.shared else run.seed, "child", what.name, what.k)
+
+
+def make_child(job: AnyJob, what: Child) -> AnyJob:
+    """Set a nested run up: its own seed, samples and folder; of the strategies only precision."""
+    run = job.run
     trainable = run.trainable
-    if indices is not None:
-        trainable = torch.zeros_like(trainable).index_fill_(0, indices.cpu(), True)
-    seed = derive("shared" if shared else run.seed, "child", name, k)
-    what = derive(seed, epochs, until, trainable.nonzero()[:, 0].tolist())
-    strategies = [part.again() for part in run.strategies if is_precision(part)]
-    if probe is not None:
-        strategies.append(looking_on(probe))
-    if until is not None:
-        strategies.append(looking_on(Until(until)))
-    # The child measures itself, also across an interruption; our own clock must not add to it.
-    with run.meter.paused(), forked(run.device, seed):
-        child = type(run)(
-            run.task,
-            strategies,
-            train=run.train,
-            shape=run.shape,
-            build=run.build,
-            seed=seed,
-            device=run.device,
-            trainable=trainable,
-            epochs=epochs,
-            folder=run.folder / "children" / f"{name}-{k}-{what:x}" if run.folder else None,
-        )
-        child.resume()
-        train(child, evaluate=lambda run: {})
-    run.meter.absorb(child.meter)
+    if what.indices is not None:
+        trainable = torch.zeros_like(trainable).index_fill_(0, what.indices.cpu(), True)
+    seed = child_seed(run, what)
+    known = derive(seed, what.epochs, what.until, trainable.nonzero()[:, 0].tolist())
+    strategies = [part.fresh() for part in run.strategies if part.kind.precision]
+    if what.probe is not None:
+        strategies.append(watching(what.probe))
+    if what.until is not None:
+        strategies.append(watching(Until(what.until)))
+    folder = job.place.folder
+    below = folder / "children" / f"{what.name}-{what.k}-{known:x}" if folder else None
+    place = replace(job.place, folder=below, shelf=None, saves=True)
+    child = type(job)(job.task, strategies, seed, job.on_train(), place)
+    child.run.trainable, child.run.epochs = trainable, what.epochs
+    child.set_up()
     return child
 
 
-class Until:
+class Until(Strategy):
     """Ends a run early, with its schedule where it stands."""
 
     def __init__(self, epochs: int) -> None:
@@ -67,19 +68,9 @@ class Until:
 
     @hookimpl
     def prepare(self, run):
-        run.stopped = self.epochs == 0
+        if self.epochs == 0:
+            run.stop()
 
     @hookimpl
     def should_stop(self, run):
         return run.epoch + 1 >= self.epochs
-
-
-def looking_on(probe: Any) -> Strategy:
-    """Return an object with hooks as a strategy of a run, though it is none."""
-    kind = type(probe)
-    return Strategy(Entry("probe", kind.__name__, kind, kind.__module__), {}, probe)
-
-
-def is_precision(strategy: Strategy) -> bool:
-    """Say whether a strategy only changes number formats."""
-    return getattr(strategy.plugin, "precision", False)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from dataeff.hookspecs import hookimpl
 from dataeff.training.batch import Batch
 from dataeff.training.plan import Plan
+
+if TYPE_CHECKING:
+    from dataeff.training.run import Run
 
 
 class DefaultLoop:
@@ -23,7 +28,7 @@ class DefaultLoop:
     @hookimpl
     def load(self, run, rows):
         y = run.labels[rows.idx]
-        return Batch(next(run.stream), rows.idx, y, rows.row, rows.R, rows.width)
+        return Batch(run.fetch(rows), rows.idx, y, rows.row, rows.R, rows.width)
 
     @hookimpl
     def forward(self, run, batch):
@@ -31,7 +36,7 @@ class DefaultLoop:
 
     @hookimpl
     def network(self, run, x, between):
-        return run.module(x, between)
+        return run._job.module(x, between)
 
     @hookimpl
     def sample_losses(self, batch, logits):
@@ -56,16 +61,30 @@ class DefaultLoop:
             run.denominator = run.unit = denominator
         (numerator / run.unit).backward()
 
+    def descend(self, run: Run, batch: Batch, losses: Tensor) -> None:
+        """Do what `reduce_loss` and `backward` do, without nodes in the graph for it."""
+        if run.pending:
+            run.denominator = run.denominator + batch.R
+        else:
+            run.denominator = run.unit = batch.R
+        share = 1 / float(run.unit)
+        each = batch.weight * share if batch.weighted else torch.full_like(losses, share)
+        losses.backward(gradient=each)
+
     @hookimpl
     def finish_gradients(self, run):
+        divides = run.denominator is not run.unit
+        if not (divides or run.task.clip):
+            return
         # The optimizer's lists are flat; walking the module tree takes longer than dividing.
         parameters = [p for group in run.optimizer.param_groups for p in group["params"]]
-        if run.denominator is not run.unit:
+        if divides:
             gradients = [p.grad for p in parameters if p.grad is not None]
             torch._foreach_div_(gradients, run.denominator / run.unit)
         if run.task.clip:
-            clip = {"norm": nn.utils.clip_grad_norm_, "value": nn.utils.clip_grad_value_}
-            clip[run.task.clip_by](parameters, run.task.clip)
+            by_norm = run.task.clip_by == "norm"
+            clip = nn.utils.clip_grad_norm_ if by_norm else nn.utils.clip_grad_value_
+            clip(parameters, run.task.clip)
 
     @hookimpl
     def optimizer_step(self, run):

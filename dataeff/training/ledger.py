@@ -2,64 +2,124 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from dataeff.training.batch import Batch
 
+_TABLES = ("last_loss", "previous_loss", "last_correct", "last_mixed", "times_trained")
+
 
 class Ledger:
-    """Per-sample tables, written by the harness with scatters and never read back in the loop."""
+    """Per-sample tables, written by the harness with scatters and never read back in the loop.
+
+    What a batch showed waits until somebody reads a table, or the epoch ends: then all of it is
+    written at once, because each operation on a few numbers costs as much as on many.
+    """
 
     def __init__(self, n: int, device: torch.device) -> None:
-        self.last_loss = torch.full((n,), torch.nan, device=device)
-        self.previous_loss = torch.full((n,), torch.nan, device=device)
-        self.last_correct = torch.zeros(n, dtype=torch.bool, device=device)
-        self.last_mixed = torch.zeros(n, dtype=torch.bool, device=device)
-        self.times_trained = torch.zeros(n, dtype=torch.int32, device=device)
-        self.epoch_losses: list[Tensor] = []
-        self.any_mixed = False
-        self._before = self.times_trained.clone()
+        # One place more than samples: what a later batch overwrites goes there.
+        self._last_loss = torch.full((n + 1,), torch.nan, device=device)
+        self._previous_loss = torch.full((n + 1,), torch.nan, device=device)
+        self._last_correct = torch.zeros(n + 1, dtype=torch.bool, device=device)
+        self._last_mixed = torch.zeros(n + 1, dtype=torch.bool, device=device)
+        self._times_trained = torch.zeros(n + 1, dtype=torch.int32, device=device)
+        self._before = torch.zeros(n, dtype=torch.int32, device=device)
+        self._n = n
+        self._waiting: list[tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]] = []
+        self._epoch_losses: list[Tensor] = []
+        self._any_mixed = False
+
+    @property
+    def last_loss(self) -> Tensor:
+        """The loss of each sample when it was last trained, NaN before that."""
+        return self._table("last_loss")
+
+    @property
+    def previous_loss(self) -> Tensor:
+        """Its loss the time before, NaN where there was none."""
+        return self._table("previous_loss")
+
+    @property
+    def last_correct(self) -> Tensor:
+        """Whether it was classified correctly when it was last trained."""
+        return self._table("last_correct")
+
+    @property
+    def last_mixed(self) -> Tensor:
+        """Whether it shared its image with another one then."""
+        return self._table("last_mixed")
+
+    @property
+    def times_trained(self) -> Tensor:
+        """How often it was trained."""
+        return self._table("times_trained")
+
+    def _table(self, name: str) -> Tensor:
+        self._write()
+        table: Tensor = getattr(self, f"_{name}")
+        return table[: self._n]
 
     def record(self, batch: Batch, logits: Tensor, losses: Tensor) -> None:
-        """Write down the losses of a training forward, before the weights change."""
-        idx = batch.idx
-        self.previous_loss[idx] = self.last_loss[idx]
-        self.last_loss[idx] = losses
-        self.last_correct[idx] = logits.argmax(1) == batch.y
+        """Note the losses of a training forward, before the weights change."""
+        self._any_mixed = self._any_mixed or batch.merged
+        mixed = batch.mixed if batch.merged else None
+        self._waiting.append((batch.idx, losses, logits.argmax(1), batch.y, mixed))
+        self._epoch_losses.append(losses)
+
+    def _write(self) -> None:
+        """Write what waits; of a sample that was trained more than once, the last time counts."""
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        *columns, mixed = zip(*waiting, strict=True)
+        idx, losses, guesses, y = (torch.cat(column) for column in columns)
+        order = idx.argsort(stable=True)
+        sample, loss = idx[order], losses[order]
+        again = torch.zeros_like(sample, dtype=torch.bool)
+        again[1:] = sample[1:] == sample[:-1]
+        superseded = again.roll(-1)
+        place = sample.masked_fill(superseded, self._n)
+        self._previous_loss[place] = torch.where(again, loss.roll(1), self._last_loss[sample])
+        self._last_loss[place] = loss
+        self._last_correct[place] = (guesses == y)[order]
         # All False until a row is mixed for the first time: most runs never write it.
-        self.any_mixed = self.any_mixed or batch.merged
-        if self.any_mixed:
-            self.last_mixed[idx] = batch.mixed
-        self.times_trained.index_add_(0, idx, torch.ones_like(idx, dtype=torch.int32))
-        # Added up once, at the end: each operation on a few numbers costs as much as on many.
-        self.epoch_losses.append(losses)
+        if self._any_mixed:
+            shared = [
+                torch.zeros_like(part, dtype=torch.bool) if own is None else own
+                for part, own in zip(columns[0], mixed, strict=True)
+            ]
+            self._last_mixed[place] = torch.cat(shared)[order]
+        self._times_trained.index_add_(0, idx, torch.ones_like(idx, dtype=torch.int32))
 
     def close_epoch(self) -> tuple[float, int, int]:
         """Return the epoch's mean loss, how many samples it trained, and how many of these mixed.
 
         The one read-back, once per epoch.
         """
-        losses, self.epoch_losses = self.epoch_losses, []
-        trained = self.times_trained > self._before
-        self._before.copy_(self.times_trained)
+        losses, self._epoch_losses = self._epoch_losses, []
+        times = self.times_trained
+        trained = times > self._before
+        self._before.copy_(times)
         loss = torch.cat(losses).mean() if losses else trained.new_zeros((), dtype=torch.float32)
         counts = (trained.sum(), (trained & self.last_mixed).sum())
-        loss, *counts = torch.stack([loss, *(count.to(loss) for count in counts)]).tolist()
-        return loss, *map(int, counts)
+        told = torch.stack([loss, *(count.to(loss) for count in counts)]).tolist()
+        return told[0], int(told[1]), int(told[2])
 
     def tables(self) -> dict[str, Tensor]:
         """Return the per-sample columns by name."""
-        names = ("last_loss", "previous_loss", "last_correct", "last_mixed", "times_trained")
-        return {name: getattr(self, name) for name in names}
+        return {name: self._table(name) for name in _TABLES}
 
-    def state_dict(self) -> dict[str, Tensor | bool]:
+    def state_dict(self) -> dict[str, Any]:
         """Return the tables, between epochs."""
-        return {**self.tables(), "any_mixed": self.any_mixed}
+        tables = {name: table.clone() for name, table in self.tables().items()}
+        return {**tables, "any_mixed": self._any_mixed}
 
-    def load_state_dict(self, state: dict[str, Tensor | bool]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take the tables back."""
         for name, table in self.tables().items():
             table.copy_(state[name])
         self._before.copy_(self.times_trained)
-        self.any_mixed = state["any_mixed"]
+        self._any_mixed = state["any_mixed"]

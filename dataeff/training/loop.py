@@ -2,117 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dataeff.training.plan import Plan, checked_mask, checked_plan
+from dataeff.training.plan import Plan, checked
 
 if TYPE_CHECKING:
     from dataeff.training.batch import Batch
-    from dataeff.training.run import Run
+    from dataeff.training.job import Evaluate, Job
 
 
-def train(run: Run, evaluate: Callable[[Run], Mapping[str, float]]) -> None:
+def train(job: Job, evaluate: Evaluate) -> None:
     """Train to the end, from the start or from where a checkpoint left the run."""
-    hook, meter = run.hook, run.meter
-    if not run.prepared:
-        with meter.clock("prepare"):
-            hook.prepare(run=run)
-        run.prepared = True
-        run.save()
-    while run.epoch < run.epoch_count and not run.stopped:
-        with meter.clock("train"):
-            train_epoch(run)
-        run.close_epoch()
-        metrics = evaluate(run)
-        with meter.clock("train"):
-            hook.on_epoch_end(run=run, epoch=run.epoch, metrics=metrics)
-            run.stopped = any(hook.should_stop(run=run, metrics=metrics))
-        run.next_epoch()
+    prepare(job)
+    for plan in epochs(job, evaluate):
+        with job.meter.clock("train"):
+            for _ in batches(job, plan):
+                pass
 
 
-def train_epoch(run: Run) -> None:
-    """Plan an epoch, train its batches, let strategies finish it."""
-    plan = plan_epoch(run)
-    train_plan(run, plan)
-    run.batch = run.batches
-    run.meter.phase("other")
-    run.hook.end_epoch(run=run)
+def prepare(job: Job) -> None:
+    """Let strategies prepare, once."""
+    if not job.prepared:
+        with job.meter.clock("prepare"):
+            job.calls.prepare(job.run)
+        job.prepared = True
+        job.save()
 
 
-def plan_epoch(run: Run) -> Plan:
+def epochs(job: Job, evaluate: Evaluate) -> Iterator[Plan]:
+    """Yield the plan of each epoch that is left, to be trained before the next is asked for."""
+    while job.run.epoch < job.run.epoch_count and not job.stopped:
+        yield from epoch(job, evaluate)
+
+
+def epoch(job: Job, evaluate: Evaluate) -> Iterator[Plan]:
+    """Plan the current epoch, yield it to be trained, and finish it."""
+    run, calls, clock = job.run, job.calls, job.meter.clock
+    calls.checking = True
+    with clock("train"):
+        plan = plan_epoch(job)
+    yield plan
+    calls.checking = True
+    with clock("train"):
+        run.batch = run.batches
+        calls.end_epoch(run)
+    job.close_epoch()
+    metrics = evaluate(job)
+    with clock("train"):
+        calls.on_epoch_end(run, run.epoch, metrics)
+        job.stopped |= any(calls.should_stop(run, metrics))
+    job.next_epoch()
+
+
+def plan_epoch(job: Job) -> Plan:
     """Ask strategies which samples stay, and in which rows; a last epoch may be cut short."""
-    hook, epoch = run.hook, run.epoch
-    run.meter.phase("plan")
-    hook.on_epoch_start(run=run, epoch=epoch)
+    run, calls = job.run, job.calls
+    job.meter.phase("plan")
+    calls.on_epoch_start(run, run.epoch)
     kept = run.trainable.clone()
-    for mask in hook.prune_dataset(run=run, epoch=epoch):
-        kept &= checked_mask(mask, run.trainable)
-    plan = hook.plan_epoch(run=run, epoch=epoch, kept=kept)
-    return checked_plan(plan, run.trainable, epoch).head(run.span)
+    for mask in calls.prune_dataset(run, run.epoch):
+        kept &= mask.to(kept.device)
+    return checked(calls.plan_epoch(run, run.epoch, kept), run.epoch).head(run.span)
 
 
-def train_plan(run: Run, plan: Plan) -> None:
-    """Train the batches of a plan: no tensor is read back from here on."""
-    for _ in trained_batches(run, plan):
-        pass
-
-
-def trained_batches(run: Run, plan: Plan) -> Iterator[Batch]:
-    """Train the batches of a plan one by one, as they are asked for."""
-    for batch in batches(run, plan):
+def batches(job: Job, plan: Plan) -> Iterator[Batch]:
+    """Train the batches of a plan, one for each that is asked for: no tensor is read back here."""
+    for batch in _selected(job, plan):
         if batch.R:
-            train_batch(run, batch)
+            _train_batch(job, batch)
         yield batch
-    if run.pending:
-        take_step(run)
+    if job.run.pending:
+        _take_step(job)
 
 
-def batches(run: Run, plan: Plan) -> Iterator[Batch]:
+def _selected(job: Job, plan: Plan) -> Iterator[Batch]:
     """Load and select what the plan says, then what strategies still hold back."""
-    hook, meter = run.hook, run.meter
-    for number, rows in enumerate(run.open(plan)):
+    run, calls, meter = job.run, job.calls, job.meter
+    for number, rows in enumerate(job.open(plan)):
         run.batch = number
         meter.phase("load")
-        batch = hook.load(run=run, rows=rows)
+        batch = calls.load(run, rows)
         meter.rows["loaded"] += batch.S
         meter.phase("select")
-        hook.select_batch(run=run, batch=batch)
+        calls.select_batch(run, batch)
         yield batch
-    for drain, select_batch in run.drains():
-        while held := drain(run=run):
+    # What is held back has not been looked at in this epoch.
+    calls.checking = not calls.silent
+    for drain, select_batch in calls.drains():
+        while held := drain(run):
             meter.phase("select")
-            select_batch(run=run, batch=held[0])
+            select_batch(run, held[0])
             yield held[0]
 
 
-def train_batch(run: Run, batch: Batch) -> None:
+def _train_batch(job: Job, batch: Batch) -> None:
     """Take one batch through the network, there and back, and step if all agree."""
-    hook, meter = run.hook, run.meter
+    run, calls, meter = job.run, job.calls, job.meter
     meter.phase("transform")
-    hook.resize_batch(run=run, batch=batch)
-    hook.transform_batch(run=run, batch=batch)
-    meter.phase("forward")
-    logits = hook.forward(run=run, batch=batch).float()
-    losses = hook.sample_losses(run=run, batch=batch, logits=logits)
-    seen = {"batch": batch, "logits": logits.detach(), "losses": losses.detach()}
-    run.ledger.record(**seen)
-    hook.observe_batch(run=run, **seen)
-    meter.phase("backward")
-    run.count("trained", batch.x)
-    loss = hook.reduce_loss(run=run, batch=batch, logits=logits, losses=losses)
-    hook.backward(run=run, loss=loss)
+    calls.resize_batch(run, batch)
+    calls.transform_batch(run, batch)
+    with job.stated.held(batch):
+        meter.phase("forward")
+        logits = calls.forward(run, batch).float()
+        losses = calls.sample_losses(run, batch, logits)
+        seen = batch, logits.detach(), losses.detach()
+        run.ledger.record(*seen)
+        calls.observe_batch(run, *seen)
+        meter.phase("backward")
+        job.count("trained", batch.x)
+        if job.plain_loss:
+            job.default.descend(run, batch, losses)
+        else:
+            calls.backward(run, calls.reduce_loss(run, batch, logits, losses))
     run.pending = True
-    if all(hook.should_step(run=run)):
-        take_step(run)
+    if all(calls.should_step(run)):
+        _take_step(job)
+    calls.checking = False
 
 
-def take_step(run: Run) -> None:
+def _take_step(job: Job) -> None:
     """Finish the gathered gradients and step the optimizer."""
-    run.meter.phase("step")
-    run.hook.finish_gradients(run=run)
-    run.set_learning_rate()
-    run.hook.optimizer_step(run=run)
-    run.optimizer.zero_grad(set_to_none=True)
-    run.denominator, run.unit, run.pending = 0, 1, False
-    run.meter.steps += 1
+    job.meter.phase("step")
+    job.calls.finish_gradients(job.run)
+    job.set_learning_rate()
+    job.calls.optimizer_step(job.run)
+    job.stepped()

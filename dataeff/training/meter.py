@@ -36,12 +36,13 @@ class Meter:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.wall: Counter[str] = Counter()
-        self.process: Counter[str] = Counter()
-        self.energy: Counter[str] = Counter()
-        self.seconds: Counter[str] = Counter()
-        self.rows: Counter[str] = Counter()
-        self.work: Counter[str] = Counter()
+        self.wall: dict[str, Any] = Counter()
+        self.process: dict[str, Any] = Counter()
+        self.energy: dict[str, Any] = Counter()
+        self.seconds: dict[str, Any] = Counter()
+        self.timed: dict[str, Any] = Counter()
+        self.rows: dict[str, Any] = Counter()
+        self.work: dict[str, Any] = Counter()
         self.flops = 0.0
         self.steps = 0
         # By network, and gone with it: a later one may get the same address.
@@ -53,6 +54,8 @@ class Meter:
         self._joules = energy_counter(device)
         self._phase = "other"
         self._spans: list[tuple[str, Any]] = []
+        self._stretches: list[tuple[str, Any, Any]] = []
+        self._keys: dict[tuple[str, torch.Size], str] = {}
 
     # Clocks -----------------------------------------------------------------------------------
 
@@ -90,9 +93,10 @@ class Meter:
                 self.energy[self._running[-1]] += now[2] - self._since[2]
         if self._running[-1:] == ["train"]:
             for (name, start), (_, stop) in pairwise([*self._spans, end]):
-                on_host = isinstance(start, float)
-                self.seconds[name] += stop - start if on_host else start.elapsed_time(stop) / 1000
-        self._spans = [end]
+                self.seconds[name] += _between(start, stop)
+        for name, start, stop in self._stretches:
+            self.timed[name] += _between(start, stop)
+        self._spans, self._stretches = [end], []
         self._since = now
 
     def _read_energy(self) -> float:
@@ -123,6 +127,15 @@ class Meter:
         finally:
             self.phase(outer)
 
+    @contextmanager
+    def stretch(self, name: str) -> Iterator[None]:
+        """Add the device's time inside to `timed`, whatever clock and phase it belongs to."""
+        start = self._stamp()
+        try:
+            yield
+        finally:
+            self._stretches.append((name, start, self._stamp()))
+
     def _stamp(self) -> Any:
         if self.device.type in ("cpu", "meta"):
             return time.perf_counter()
@@ -142,7 +155,10 @@ class Meter:
             self.rows[f"{off[-1]}_{kind}"] += rows
             return
         self.rows[kind] += rows
-        self.work[f"{version}/{'x'.join(map(str, shape))}"] += _COST[kind] * rows * factor
+        key = self._keys.get((version, shape))
+        if key is None:
+            key = self._keys[version, shape] = f"{version}/{'x'.join(map(str, shape))}"
+        self.work[key] += _COST[kind] * rows * factor
 
     def close_work(self, model: torch.nn.Module, version: str) -> None:
         """Turn the rows counted for this network into FLOPs; call it off the clock."""
@@ -192,7 +208,7 @@ class Meter:
 
     # State ------------------------------------------------------------------------------------
 
-    _COUNTERS = ("wall", "process", "seconds", "rows", "work")
+    _COUNTERS = ("wall", "process", "seconds", "timed", "rows", "work")
 
     def state_dict(self) -> dict[str, Any]:
         """Return every figure measured so far."""
@@ -210,6 +226,11 @@ class Meter:
             self.energy = Counter(energy)
         else:
             self._forget_energy()
+
+
+def _between(start: Any, stop: Any) -> float:
+    """Return the seconds between two stamps, of the host or of the device."""
+    return stop - start if isinstance(start, float) else start.elapsed_time(stop) / 1000
 
 
 def flops_per_row(model: torch.nn.Module, shape: Sequence[int]) -> int:

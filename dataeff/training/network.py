@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -26,9 +27,10 @@ class Network(nn.Module):
         """
         if between is None:
             return self.model(x)
+        model: Any = self.model
         if hasattr(between, "features"):
-            return self.model.forward_head(between(between.features(self.model, x)))
-        return self.model.forward_head(between(self.model.forward_features(x)))
+            return model.forward_head(between(between.features(model, x)))
+        return model.forward_head(between(model.forward_features(x)))
 
 
 def ghost(model: nn.Module) -> nn.Module:

@@ -74,7 +74,8 @@ class Gpu:
 def _ours() -> set[int]:
     """Return this process and those that started it: they may have opened the GPU to name it."""
     parent = multiprocessing.parent_process()
-    return {os.getpid(), os.getppid(), *([parent.pid] if parent else [])}
+    started = {parent.pid} if parent and parent.pid else set()
+    return {os.getpid(), os.getppid(), *started}
 
 
 def find_gpu(device: torch.device) -> Gpu | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -17,7 +18,7 @@ def build_optimizer(task: Task, model: torch.nn.Module) -> torch.optim.Optimizer
     parameters = [p for p in model.parameters() if p.requires_grad]
     devices = {p.device.type for p in parameters}
     kernel = {"fused": True} if devices <= {"cpu", "cuda"} else {"foreach": True}
-    common = {"lr": task.lr, "weight_decay": task.weight_decay, **kernel}
+    common: dict[str, Any] = {"lr": task.lr, "weight_decay": task.weight_decay, **kernel}
     if task.optimizer == "sgd":
         sgd = torch.optim.SGD(parameters, momentum=task.momentum, nesterov=task.nesterov, **common)
         begin_momentum(sgd)

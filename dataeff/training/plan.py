@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -84,9 +85,8 @@ class Plan:
         samples = self.rows[real]
         if self.rows.shape[1] == 1:
             layout = Layout(samples, samples.to(device, non_blocking=True))
-            ends = torch.tensor(self.sizes).cumsum(0).tolist()
-            parts = zip(ends, self.sizes, strict=True)
-            return [Rows(layout, slice(end - size, end), size) for end, size in parts]
+            borders = pairwise([0, *torch.tensor(self.sizes).cumsum(0).tolist()])
+            return [Rows(layout, slice(*border), border[1] - border[0]) for border in borders]
         sizes, widths = torch.tensor(self.sizes), real.sum(1)
         ends = sizes.cumsum(0)
         starts = ends - sizes
@@ -98,31 +98,39 @@ class Plan:
         alike = (oddities[ends] == oddities[starts]).tolist()
         both = torch.stack([samples, row]).to(device, non_blocking=True)
         layout = Layout(samples, *both)
-        borders = zip(total[starts].tolist(), total[ends].tolist(), strict=True)
-        parts = zip(borders, self.sizes, first.tolist(), alike, strict=True)
+        spans = zip(total[starts].tolist(), total[ends].tolist(), strict=True)
+        parts = zip(spans, self.sizes, first.tolist(), alike, strict=True)
         return [
-            Rows(layout, slice(*border), size, width if same else None)
-            for border, size, width, same in parts
+            Rows(layout, slice(*span), size, width if same else None)
+            for span, size, width, same in parts
         ]
 
 
-def checked_mask(mask: Tensor, trainable: Tensor) -> Tensor:
-    """Return what `prune_dataset` gave, on the CPU, if it is a mask over all samples."""
-    if mask.dtype != torch.bool or mask.shape != trainable.shape:
-        raise DataeffError(
-            f"prune_dataset must return a boolean mask over all {len(trainable)} samples."
-        )
-    return mask.to(trainable.device)
+def trouble_of_mask(mask: Any, trainable: Tensor) -> str:
+    """Say what is wrong with what `prune_dataset` gave; nothing where it is right."""
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != trainable.shape:
+        return f"it must return a boolean mask over all {len(trainable)} samples."
+    return ""
 
 
-def checked_plan(plan: Plan | None, trainable: Tensor, epoch: int) -> Plan:
-    """Return what `plan_epoch` gave, if it plans training samples and some of them."""
-    if plan is None:
-        raise DataeffError("plan_epoch gave no plan: a wrapper must return one.")
+def trouble_of_plan(plan: Any, trainable: Tensor) -> str:
+    """Say what is wrong with what `plan_epoch` gave; nothing where it is right."""
+    if not isinstance(plan, Plan):
+        return f"it must return a Plan, not {type(plan).__name__}; a wrapper returns one as well."
+    rows = plan.rows
+    if rows.is_floating_point() or rows.device.type != "cpu":
+        return "the rows of a plan are whole numbers on the CPU: sample indices, padded with -1."
+    if len(rows) and not (int(rows.min()) >= -1 and int(rows.max()) < len(trainable)):
+        return f"it planned samples that there are not: they are 0..{len(trainable) - 1}."
+    if not trainable[rows[rows >= 0]].all():
+        return "it planned validation samples: plan what is kept."
+    return ""
+
+
+def checked(plan: Plan, epoch: int) -> Plan:
+    """Return the plan, if it has any rows."""
     if not len(plan):
         raise DataeffError(
             f"Epoch {epoch} has no rows: every sample was pruned; keep more of them."
         )
-    if not trainable[plan.rows[plan.rows >= 0]].all():
-        raise DataeffError("plan_epoch planned validation samples: plan what is kept.")
     return plan

@@ -8,32 +8,52 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Generator, Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from dataeff.training.batch import Batch
+from dataeff.training.job import Job
 from dataeff.training.optimizing import build_optimizer
-from dataeff.training.run import Run
 
 
 @contextmanager
-def reading_forbidden(run: Run) -> Iterator[None]:
+def reading_forbidden(job: Job) -> Iterator[None]:
     """Make reading a tensor back fail, by a mode of CUDA or on tensors without data."""
-    if run.device.type == "cuda":
+    # The harness's own checks read back, once per epoch: that is not what is looked for.
+    job.calls.checking, job.calls.silent = False, True
+    if job.run.device.type == "cuda":
         torch.cuda.set_sync_debug_mode("error")
         try:
             yield
         finally:
             torch.cuda.set_sync_debug_mode("default")
     else:
-        _move_to_meta(run)
-        yield
+        _move_to_meta(job)
+        with _OneDevice():
+            yield
 
 
-def _move_to_meta(run: Run) -> None:
-    meta = torch.device("meta")
-    run.device = run.meter.device = meta
-    run.train = run.train.to(meta)
-    run.labels = run.train.labels
+class _OneDevice(TorchDispatchMode):
+    """Refuses what a device would refuse, and tensors without data let pass: a CPU generator."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        generators = [a for a in (*args, *(kwargs or {}).values()) if isinstance(a, Generator)]
+        if generators and isinstance(result, Tensor) and result.device.type == "meta":
+            raise RuntimeError(
+                "a generator of the CPU draws on the CPU alone: draw there, with run.rng(name), "
+                "and move the numbers to run.device"
+            )
+        return result
+
+
+def _move_to_meta(job: Job) -> None:
+    run, meta = job.run, torch.device("meta")
+    run.device = job.meter.device = meta
+    job.train = job.train.to(meta)
+    run.labels = job.train.labels
     run.model.to(meta)
     run.optimizer = build_optimizer(run.task, run.model)
     for holder in (run.ledger, *(strategy.plugin for strategy in run.strategies)):

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 
-def derive(seed: int, *names: Any) -> int:
+def derive(seed: int | str, *names: Any) -> int:
     """Return a seed for (seed, names), the same on every machine."""
     text = "/".join(str(part) for part in (seed, *names))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
@@ -42,7 +42,8 @@ class Streams:
 
 def global_state(device: torch.device) -> dict[str, Any]:
     """Return the state of every global generator (dropout draws from torch's)."""
-    kind, keys, *rest = np.random.get_state()  # noqa: NPY002 the global one is what we save
+    numpy: Any = np.random.get_state()  # noqa: NPY002 the global one is what we save
+    kind, keys, *rest = numpy
     state = {
         "torch": torch.get_rng_state(),
         "python": random.getstate(),

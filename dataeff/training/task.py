@@ -13,30 +13,36 @@ class Task(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    dataset: str
-    model: str
-    epochs: float = Field(gt=0)
-    batch_size: int = Field(128, ge=1)
+    dataset: str = Field(description="a dataset, see: dataeff datasets")
+    model: str = Field(description="a network, see: dataeff models")
+    epochs: float = Field(gt=0, description="passes over the training set; may be a fraction")
+    batch_size: int = Field(128, ge=1, description="rows of a batch")
 
-    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
-    lr: float = Field(0.1, gt=0)
-    momentum: float = Field(0.9, ge=0, lt=1)
-    nesterov: bool = False
-    weight_decay: float = Field(5e-4, ge=0)
+    optimizer: Literal["sgd", "adam", "adamw"] = Field("sgd", description="what takes the steps")
+    lr: float = Field(0.1, gt=0, description="largest learning rate of the schedule")
+    momentum: float = Field(0.9, ge=0, lt=1, description="momentum of 'sgd'")
+    nesterov: bool = Field(False, description="Nesterov's form of momentum, for 'sgd'")
+    weight_decay: float = Field(5e-4, ge=0, description="decay of the weights")
 
-    schedule: Literal["constant", "step", "cosine", "onecycle"] = "cosine"
+    schedule: Literal["constant", "step", "cosine", "onecycle"] = Field(
+        "cosine", description="course of the learning rate"
+    )
     warmup: float = Field(0.0, ge=0, description="epochs of linear warm-up")
     milestones: tuple[float, ...] = Field((), description="epochs at which 'step' decays")
     gamma: float = Field(0.1, gt=0, le=1, description="factor of each decay of 'step'")
 
-    clip: float | None = Field(None, gt=0, description="largest norm of the gradient")
-    clip_by: Literal["norm", "value"] = Field("norm", description="or largest entry of it")
-    label_smoothing: float = Field(0.0, ge=0, lt=1)
-    channels_last: bool = True
+    clip: float | None = Field(None, gt=0, description="largest gradient, see clip_by")
+    clip_by: Literal["norm", "value"] = Field(
+        "norm", description="clip limits the gradient's norm, or each entry of it"
+    )
+    label_smoothing: float = Field(
+        0.0, ge=0, lt=1, description="share of each label that is spread over all classes"
+    )
+    channels_last: bool = Field(True, description="keep images with their channels last in memory")
     compile: bool | str = Field(False, description="torch.compile; a text names its backend")
-    deterministic: bool = False
+    deterministic: bool = Field(False, description="only algorithms that repeat bit by bit")
     validation: float = Field(0.1, ge=0, lt=1, description="share carved from the training set")
-    test_every: int = Field(1, ge=1, description="epochs between looks at the test set")
+    test_every: int = Field(1, ge=1, description="epochs between tests")
     workers: int = Field(0, ge=0, description="loader processes, for sets that are streamed")
 
     @model_validator(mode="after")

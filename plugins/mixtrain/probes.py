@@ -14,11 +14,11 @@ from dataeff_plugins.mixtrain.patches import aligned_patch
 from dataeff_plugins.mixtrain.split import splitter
 from dataeff_plugins.mixtrain.strategies import Mixing
 
-from dataeff import hookimpl
+from dataeff import Strategy, hookimpl
 
 
 @dataclass(eq=False)
-class Mixer:
+class Mixer(Strategy):
     """What the probes that mix share: which samples, when, in which pairs."""
 
     samples: int = 5000
@@ -196,7 +196,7 @@ class Amenability(Mixer):
         return run.network(images).float(), read_split(run, parts, images, cells)
 
 
-class Regions:
+class Regions(Strategy):
     """How long does each sample stay in region 3 where nothing is mixed? (8)"""
 
     @hookimpl

@@ -13,11 +13,11 @@ from dataeff_plugins.mixtrain import pairing, patches, selection
 from dataeff_plugins.mixtrain.split import splitter
 from pydantic import Field
 
-from dataeff import hookimpl
+from dataeff import Strategy, hookimpl
 
 
 @dataclass(eq=False)
-class Mixing:
+class Mixing(Strategy):
     """What CutMix and MixUp share: who is mixed, with whom, and what the loss of a pair is.
 
     No parameter needs to be set: the defaults are the paper's method, the rest its ablations.
@@ -40,7 +40,7 @@ class Mixing:
     batching: Literal["units", "homogeneous"] = "units"
     mix_loss: Literal["ratio", "sum"] = "ratio"
     saves = "rows"
-    claims = ("rows",)
+    reserves = ("rows",)
 
     def __post_init__(self):
         timed = self.selection in ("full", "region3")

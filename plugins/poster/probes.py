@@ -1,11 +1,11 @@
 """What looks on in the poster's runs."""
 
-from dataeff import hookimpl
+from dataeff import Strategy, hookimpl
 
 
-class OnlyPrepare:
+class OnlyPrepare(Strategy):
     """Ends a run before its first epoch, when its strategies have scored the samples."""
 
     @hookimpl
     def prepare(self, run):
-        run.stopped = True
+        run.stop()

@@ -1,0 +1,1 @@
+"""Figures of papers, from runs that are trained for them alone."""

@@ -1,0 +1,55 @@
+"""What was asked for: suite.json, beside the results, says which of them a table is made from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dataeff.bench.schedule import Schedule
+from dataeff.files import read_json, write_json
+
+# Where one of these has changed, what earlier commands left is not to be compared with ours.
+_SAME = ("task_ids", "data", "networks", "reference")
+
+
+def write_suite(schedule: Schedule, folder: Path, command: str) -> None:
+    """Leave what a command asks for, for the leaderboard to read.
+
+    What earlier commands asked for on the same tasks stays: its results are in the table too. Which
+    cells count is said by hashes, never by time: of each strategy, those that the last command to
+    name it would run. Patterns give way to what they have become, as far as that is known.
+    """
+    path, suite = folder / "suite.json", schedule.suite
+    content: dict[str, Any] = suite.model_dump(mode="json")
+    solved = [label for task in suite.tasks for label in schedule.matches.labels(task).values()]
+    content["strategies"] = list(dict.fromkeys([*suite.complete, *solved]))
+    content["task_ids"] = {name: task.id for name, task in suite.tasks.items()}
+    content["data"] = {name: scene.data for name, scene in schedule.scenes.items()}
+    content["networks"] = {name: scene.network for name, scene in schedule.scenes.items()}
+    content["reference"] = suite.reference
+    content["commands"] = [command]
+    content["counts"], content["sources"] = {}, {}
+    before = read_json(path) or {}
+    if all(before.get(key) == content[key] for key in _SAME):
+        for key in ("strategies", "commands"):
+            content[key] = list(dict.fromkeys([*before.get(key, ()), *content[key]]))
+        content["seeds"] = max(before["seeds"], content["seeds"])
+        content["match"] = content["match"] or before.get("match")
+        content["counts"] = before.get("counts", {})
+        content["sources"] = before.get("sources", {})
+    _decide(content, schedule)
+    write_json(path, content)
+
+
+def _decide(content: dict[str, Any], schedule: Schedule) -> None:
+    """Say which version of each strategy counts; of what shares a part that has changed, none."""
+    counts, sources = content["counts"], content["sources"]
+    now = {part: h for cell in schedule.cells for part, h in cell.composition.sources.items()}
+    for strategy, parts in sources.items():
+        if any(now.get(part, h) != h for part, h in parts.items()):
+            for versions in counts.values():
+                versions[strategy] = dict.fromkeys(versions.get(strategy, {}), "")
+    for cell in schedule.cells:
+        versions = counts.setdefault(cell.task_name, {}).setdefault(cell.strategy, {})
+        versions[cell.scene.conditions_id] = cell.version
+        sources[cell.strategy] = cell.composition.sources

@@ -1,0 +1,151 @@
+"""Cells: task x strategy x seed, known by all that may change their numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dataeff.bench.conditions import conditions_id
+from dataeff.bench.results import cell_folder
+from dataeff.composition import Composition
+from dataeff.files import write_json
+from dataeff.lab import Lab
+from dataeff.models.identity import identity_of
+from dataeff.training.artefact import Shelf
+from dataeff.training.task import Task
+
+SCHEMA = 2
+"""The form of run.json; it changes when a reader of the old form would misread the new one."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run, as opposed to what: nothing here may change a cell's numbers."""
+
+    results: Path = Path("results")
+    device: str = "auto"
+    data_root: Path | None = None
+    plugin_dirs: tuple[Path, ...] = ()
+    in_process: bool = False
+    timeout: float = 3600.0
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What all cells of a task share: the task, hashes of its data and its network, conditions."""
+
+    name: str
+    task: Task
+    data: str
+    network: str
+    conditions: dict[str, Any] = field(repr=False)
+    provenance: dict[str, Any] = field(default_factory=dict, repr=False)
+    """Commit and versions of plugins: worth knowing, but no other cell."""
+
+    @classmethod
+    def of(cls, name: str, task: Task, lab: Lab, stamp: dict[str, Any]) -> Scene:
+        """Look at the task's data and network; fail with one sentence where there are none."""
+        data = lab.on_cpu().data(task)
+        network = identity_of(task.model, lab.installed.models, data.classes, data.shape)
+        return cls(name, task, data.fingerprint, network, **stamp)
+
+    @cached_property
+    def conditions_id(self) -> str:
+        """Return a short name for the conditions."""
+        return conditions_id(self.conditions)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training run of a suite, and the folder below `root` that it fills.
+
+    It is known by its task, the data's content, the network, the strategy's parameters and source,
+    the seed and the conditions: who changes one of them gets another cell.
+    """
+
+    root: Path
+    suite: str
+    scene: Scene
+    composition: Composition
+    seed: int
+
+    @property
+    def task(self) -> Task:
+        """Return its task."""
+        return self.scene.task
+
+    @property
+    def task_name(self) -> str:
+        """Return the name of its task in the suite."""
+        return self.scene.name
+
+    @property
+    def strategy(self) -> str:
+        """Return its strategy as the tables have it."""
+        return self.composition.text
+
+    @property
+    def title(self) -> str:
+        """Return what a progress bar shows."""
+        return f"{self.task_name} {self.strategy} seed {self.seed}"
+
+    @cached_property
+    def version(self) -> str:
+        """Return a hash of all that its numbers hang on but the seed: who shares it is averaged."""
+        scene, composition = self.scene, self.composition
+        key: list[Any] = [scene.name, scene.task.id, scene.data, scene.network, scene.conditions_id]
+        key += [composition.parameters, composition.sources]
+        return hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:12]
+
+    @cached_property
+    def folder(self) -> Path:
+        """Return its folder: readable, and unique by all that may change its numbers."""
+        return cell_folder(self.root, self.task_name, self.strategy, self.seed, self.version[:8])
+
+    def shelf(self, results: Path) -> Shelf:
+        """Return where it leaves, and finds, what other cells may reuse."""
+        scene = self.scene
+        return Shelf(results / "artefacts", (scene.data, scene.network, scene.conditions_id))
+
+
+def write_record(cell: Cell, record: dict[str, Any]) -> None:
+    """Write run.json: what was trained, under which conditions, and what came of it."""
+    scene, composition = cell.scene, cell.composition
+    head = {
+        "schema": SCHEMA,
+        "suite": cell.suite,
+        "task_name": cell.task_name,
+        "data": scene.data,
+        "network": scene.network,
+        "version": cell.version,
+    }
+    what = {
+        "strategy": cell.strategy,
+        "parameters": composition.parameters,
+        "task": cell.task.model_dump(mode="json"),
+        "task_id": cell.task.id,
+        "seed": cell.seed,
+    }
+    tail = {
+        "sources": composition.sources,
+        "conditions_id": scene.conditions_id,
+        "conditions": scene.conditions,
+        "provenance": scene.provenance,
+        "ended": datetime.now(UTC).isoformat(timespec="microseconds"),
+    }
+    write_json(cell.folder / "run.json", {**head, **what, **record, **tail})
+
+
+Again = Callable[[dict[str, Any] | None], bool]
+"""Says of a cell's record, None where there is none, whether to start the cell anew."""
+
+
+def never(record: dict[str, Any] | None) -> bool:
+    """Start no finished cell anew."""
+    return False

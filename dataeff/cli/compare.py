@@ -1,0 +1,118 @@
+"""The command that sets two strategies side by side."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dataeff.cli.options import margin_option, results_folder
+from dataeff.cli.shared import json_option, results_option
+from dataeff.cli.show import say, show_table
+from dataeff.errors import DataeffError, UnknownName, did_you_mean
+from dataeff.plural import counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dataeff.report.explain import Block
+
+
+@click.command()
+@click.argument("suite")
+@click.argument("a")
+@click.argument("b")
+@click.option("--task", help="Only this task of the suite.")
+@margin_option
+@json_option
+@results_option
+def compare(suite: str, a: str, b: str, results: Path, **options: Any) -> None:
+    """Say where the speed-up of strategy B over strategy A went, in the results of SUITE.
+
+    The ideal speed-up, by counted work, beside the measured one, phase by phase; what would have
+    to be cheaper; and for a composition, whether the effects of its parts add up.
+
+    \b
+    dataeff compare quickstart baseline mixtrain_cutmix
+    """
+    from dataeff.files import finite
+    from dataeff.report import explain
+    from dataeff.report.board import contended
+    from dataeff.report.compare import compare as compared
+    from dataeff.report.composed import composed_effects
+    from dataeff.report.naming import strategy_named
+    from dataeff.report.read import current_runs, read_suite, runs_table
+
+    folder, margin = results_folder(results, suite), options["margin"]
+    asked = read_suite(folder)
+    records, notes = current_runs(folder, asked)
+    if not records:
+        raise DataeffError(f"{folder} holds no runs of this suite yet; type: dataeff run {suite}")
+    runs = _of_task(runs_table(records), options["task"], suite)
+    ran = set(runs["strategy"])
+    known = {run.label[2]: run.parameters for run in records if run.label[2] in ran}
+    a, b = (strategy_named(text, known, suite) for text in (a, b))
+    if a == b:
+        raise DataeffError(f"A and B are both {a}; name two strategies.")
+    found, reference = compared(runs, a, b), asked["reference"]
+    command = _command(suite, asked["commands"][-1])
+    if not found:
+        raise DataeffError(explain.nothing_shared(runs, a, b, command))
+    effects = composed_effects(runs, reference, margin)
+    blocks = [explain.block(one, runs, effects, (reference, command)) for one in found]
+    both = runs[runs["strategy"].isin([a, b])]
+    notes = [*explain.left_out(both, found), *contended(both), *notes]
+    if options["as_json"]:
+        head = {"suite": asked["name"], "reference": reference, "a": a, "b": b, "margin": margin}
+        document = head | {"blocks": [block.numbers() for block in blocks], "notes": notes}
+        click.echo(json.dumps(finite(document), indent=1, allow_nan=False))
+        return
+    for block in blocks:
+        _show(block, reference)
+    for note in notes:
+        say(note)
+
+
+def _of_task(runs: pd.DataFrame, task: str | None, suite: str) -> pd.DataFrame:
+    names = list(runs["task_name"].unique())
+    if task is not None and task not in names:
+        hint = did_you_mean(task, names) or f" There are: {', '.join(names)}."
+        raise UnknownName(f"{suite} has no runs of a task {task!r}.{hint}")
+    return runs if task is None else runs[runs["task_name"] == task]
+
+
+def _command(suite: str, last: str) -> str:
+    """Return the command that runs more of this; what was compared ad hoc has no suite to name."""
+    if suite.endswith(".toml"):
+        return f"dataeff run {suite}"
+    words = shlex.split(last)
+    is_named = len(words) > 2 and not words[2].startswith("-")
+    return shlex.join(words[:3]) if is_named else last
+
+
+def _show(block: Block, reference: str) -> None:
+    from dataeff.report.composed import effects_table
+    from dataeff.report.frames import title
+
+    found = block.found
+    seeds = counted(len(found.seeds), "seed", "seeds, paired")
+    say(f"{title(found.key)}, {seeds}", bold=True)
+    for line in (f"A: {found.a}", f"B: {found.b}", *block.headline):
+        say(line)
+    click.echo()
+    table = [*found.visible().iterrows(), ("total", found.total)]
+    header = ["phase", "A s", "B s", "ideal B s", "lost s"]
+    texts = [[str(phase), *map(found.seconds, line)] for phase, line in table]
+    show_table(header, texts, total=True)
+    click.echo()
+    for line in block.sentences:
+        say(line)
+    for letter, effects in block.composed.items():
+        click.echo()
+        seeds = counted(effects[0]["n"], "seed")
+        say(f"Do the effects of {letter} add up? Against {reference}, {seeds}:", bold=True)
+        show_table(["effect", "speed-up", "accuracy"], effects_table(effects))
+    click.echo()

@@ -1,0 +1,47 @@
+"""The command that draws pictures of a suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dataeff.cli.options import margin_option, results_folder, target_option
+from dataeff.cli.shared import results_option
+from dataeff.errors import DataeffError
+
+
+@click.command()
+@click.argument("suite")
+@click.option("--figure", "figures", multiple=True, help="Only this figure; repeatable.")
+@click.option(
+    "--format",
+    "formats",
+    type=click.Choice(["png", "svg"]),
+    multiple=True,
+    default=("png",),
+    show_default=True,
+    help="The form of the pictures; repeatable.",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Their folder (default: RESULTS/SUITE/figures)."
+)
+@margin_option
+@target_option
+@results_option
+def plot(suite: str, results: Path, out: Path | None, **options: Any) -> None:
+    """Draw the main figures of SUITE as pictures, for papers and slides.
+
+    They are: tradeoff, time, epochs, phases, shares.
+    """
+    from dataeff.report.board import read_board
+    from dataeff.report.plots import draw
+
+    folder = results_folder(results, suite)
+    board = read_board(folder, options["margin"], options["target"])
+    paths = list(draw(board, out or folder / "figures", options["figures"], options["formats"]))
+    if not paths:
+        raise DataeffError(f"There is nothing to draw in {folder} yet: no finished cell has it.")
+    for path in paths:
+        click.echo(f"Written: {path}")

@@ -1,0 +1,51 @@
+"""The command that writes the page of a suite, or serves it."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dataeff.cli.options import margin_option, results_folder, target_option
+from dataeff.cli.shared import results_option
+
+
+@click.command()
+@click.argument("suite")
+@margin_option
+@target_option
+@click.option("--open", "open_it", is_flag=True, help="Open it in the browser.")
+@click.option("--serve", "serve_it", is_flag=True, help="Serve it here, anew when results change.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="The port for --serve (default: one that is free).",
+)
+@results_option
+def report(suite: str, results: Path, open_it: bool, serve_it: bool, **options: Any) -> None:
+    """Write the page of SUITE: report.html, one file that works offline."""
+    from dataeff.report.board import read_board
+    from dataeff.report.web.page import write_report
+
+    folder = results_folder(results, suite)
+
+    def make() -> Path:
+        return write_report(folder, read_board(folder, options["margin"], options["target"]))
+
+    def ready(address: str) -> None:
+        click.echo(f"The page of {folder.name} is at {address} (Ctrl-C ends it).")
+        if open_it:
+            webbrowser.open(address)
+
+    if serve_it:
+        from dataeff.report.web.serve import serve
+
+        serve(folder, make, port=options["port"], on_ready=ready)
+        return
+    path = make()
+    click.echo(f"Written: {path}")
+    if open_it:
+        webbrowser.open(path.resolve().as_uri())

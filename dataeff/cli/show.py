@@ -1,0 +1,74 @@
+"""How results are shown: tables and sentences as they are, in a terminal or in plain text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.text import Text
+
+from dataeff.cli.shared import console
+
+if TYPE_CHECKING:
+    from dataeff.report.board import Board
+
+
+def show(folder: Path, with_page: bool = False) -> None:
+    """Write the tables of a suite, its page where that is wanted, and print its leaderboard."""
+    from dataeff.report.board import read_board
+
+    show_board(folder, read_board(folder), with_page=with_page)
+
+
+def show_board(
+    folder: Path, board: Board, form: str | None = None, with_page: bool = False
+) -> None:
+    """Write the tables of a board, and print its leaderboard; forms are json, markdown, latex."""
+    from dataeff.report import latex, terminal
+    from dataeff.report.board import write_tables
+
+    write_tables(folder, board)
+    if with_page:
+        from dataeff.report.web.page import write_report
+
+        write_report(folder, board)
+    if form == "json":
+        click.echo(board.table.to_json(orient="records", indent=1))
+    elif form == "markdown":
+        click.echo(terminal.markdown(board))
+    elif form == "latex":
+        click.echo(latex.latex(board))
+    elif console.is_terminal:
+        for part in terminal.rich_tables(board, console.width):
+            console.print(part)
+    else:
+        click.echo(terminal.plain_text(board))
+    if form is not None:
+        for note in board.notes:
+            click.echo(note, err=True)
+    else:
+        claims = ", claims.csv" if len(board.claims) else ""
+        page = ", report.html" if with_page else ""
+        click.echo(f"\nWritten: {folder}/leaderboard.csv, runs.csv, classes.csv{claims}{page}")
+
+
+def say(text: str, bold: bool = False) -> None:
+    """Print a sentence as it is."""
+    if console.is_terminal:
+        console.print(Text(text, style="bold" if bold else ""))
+    else:
+        click.echo(text)
+
+
+def show_table(header: list[str], lines: list[list[str]], total: bool = False) -> None:
+    """Print a table of texts; a last line of sums stands apart."""
+    from dataeff.report.terminal import aligned, rich_table
+
+    if not console.is_terminal:
+        click.echo("\n".join(aligned(header, lines)))
+        return
+    table = rich_table(header, lines)
+    if total:
+        table.rows[-2].end_section = True
+    console.print(table)

@@ -1,0 +1,1 @@
+"""What a run will take, before it is run: a few steps measured, previews, matched values."""

@@ -1,0 +1,150 @@
+"""The lab: what a process works with, loaded once; a cell is `lab.run(task, composition, seed)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property, partial
+from pathlib import Path
+from time import perf_counter
+
+import torch
+
+from dataeff.calls import blaming
+from dataeff.composition import Active, Composition
+from dataeff.data import Dataset, load_dataset
+from dataeff.errors import DataeffError
+from dataeff.models import build_model
+from dataeff.plugins import Installed
+from dataeff.training.cell import OnEpoch, Result, deterministic, train_cell
+from dataeff.training.child import AnyJob
+from dataeff.training.job import NOWHERE, Ground, Job, Place
+from dataeff.training.rng import forked
+from dataeff.training.task import Task
+
+
+class Lab:
+    """Installed plugins, a device, and the data of every task that was asked for so far."""
+
+    def __init__(
+        self, installed: Installed, device: str = "auto", data_root: Path | None = None
+    ) -> None:
+        self.installed, self.data_root = installed, data_root
+        self._device = device
+        self._compositions: dict[str, Composition] = {}
+        self._data: dict[tuple[str, int, torch.device], Dataset] = {}
+        self._loading: dict[tuple[str, int], float] = {}
+
+    @cached_property
+    def device(self) -> torch.device:
+        """Return the device that runs are on."""
+        return pick_device(self._device)
+
+    def on_cpu(self) -> Lab:
+        """Return this lab without its accelerator, for what need not wake it."""
+        if self.device == torch.device("cpu"):
+            return self
+        other = Lab(self.installed, "cpu", self.data_root)
+        other._compositions, other._data = self._compositions, self._data
+        other._loading = self._loading
+        return other
+
+    def composition(self, text: str) -> Composition:
+        """Return a composition as typed; a text is read once, its canonical form never again."""
+        if text not in self._compositions:
+            found = Composition.read(text, self.installed)
+            self.know(found)
+            self._compositions[text] = self._compositions[found.text]
+        return self._compositions[text]
+
+    def know(self, composition: Composition) -> Composition:
+        """Keep a composition that was made otherwise than by reading a text."""
+        return self._compositions.setdefault(composition.text, composition)
+
+    def data(self, task: Task) -> Dataset:
+        """Return the data of a task on the device, loaded when it is first asked for."""
+        key = (task.dataset, task.workers, self.device)
+        if key not in self._data:
+            begin, cpu = perf_counter(), torch.device("cpu")
+            here = self._data.get((*key[:2], cpu)) or load_dataset(
+                task.dataset, self.installed.datasets, root=self.data_root, workers=task.workers
+            )
+            self._data[key] = here if self.device == cpu else here.to(self.device)
+            self._loading.setdefault(key[:2], perf_counter() - begin)
+        return self._data[key]
+
+    def loading_seconds(self, task: Task) -> float:
+        """Return what loading the data of a task took: a process of its own pays it again."""
+        self.data(task)
+        return self._loading[task.dataset, task.workers]
+
+    def ground(self, task: Task) -> Ground:
+        """Return what the runs of a task train on."""
+        data = self.data(task)
+        models, classes, shape = self.installed.models, data.classes, data.shape
+        build = partial(build_model, task.model, models, classes=classes, shape=shape)
+        return Ground(data.train, shape, build, self.device)
+
+    def started(
+        self, task: Task, strategies: Sequence[Active], seed: int, place: Place = NOWHERE
+    ) -> AbstractContextManager[Job]:
+        """Set a run up, for as long as it is worked with: what fails inside names who failed."""
+        return self.started_as(Job, task, strategies, seed, place)
+
+    @contextmanager
+    def started_as(
+        self,
+        kind: type[AnyJob],
+        task: Task,
+        strategies: Sequence[Active],
+        seed: int,
+        place: Place = NOWHERE,
+    ) -> Iterator[AnyJob]:
+        """Set a run of this kind up."""
+        with self.working(task, strategies):
+            job = kind(task, strategies, seed, self.ground(task), place)
+            job.set_up()
+            yield job
+
+    @contextmanager
+    def working(self, task: Task, strategies: Sequence[Active]) -> Iterator[None]:
+        """Leave no trace in the process: global random state, deterministic algorithms."""
+        if self.device.type != "cpu" and self.device.index is not None:
+            torch.accelerator.set_device_index(self.device.index)
+        wanted = deterministic(task.deterministic)
+        with forked(self.device), wanted, blaming(strategies):
+            yield
+
+    def run(
+        self,
+        task: Task,
+        composition: Composition | Sequence[Active],
+        seed: int,
+        place: Place = NOWHERE,
+        on_epoch: OnEpoch | None = None,
+    ) -> Result:
+        """Train one cell, from its start or from the checkpoint in its folder."""
+        strategies = (
+            composition.fresh() if isinstance(composition, Composition) else list(composition)
+        )
+        watch = {} if on_epoch is None else {"on_epoch": on_epoch}
+        with self.started(task, strategies, seed, place) as job:
+            return train_cell(job, self.data(task).test, **watch)
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """Return the named device; 'auto' takes the accelerator where there is one."""
+    if name == "auto":
+        found = (
+            torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        )
+        return found or torch.device("cpu")
+    try:
+        device = torch.device(name)
+        # The zero is written and read: a device without data is none to train on.
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise DataeffError(
+            f"Device {name!r} cannot be used here; try --device cpu or auto."
+        ) from None
+    return device

@@ -1,0 +1,230 @@
+"""Two strategies side by side: where the speed-up went, and what would have to be cheaper.
+
+The ideal speed-up is what counted work allows (forward 1, backward 2, times the FLOPs of a row). If
+every phase got cheaper by that factor, it would be reached; what a phase takes beyond that is lost.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from dataeff.report import frames
+from dataeff.report.frames import Key, Line, finished, numbers, of_strategy, tables
+from dataeff.report.stats import Interval, paired
+from dataeff.report.words import number
+
+PHASES = (
+    *("prepare", "plan", "load", "score", "select"),
+    *("transform", "forward", "backward", "step", "other"),
+)
+"""What the clock is split into: the prepare clock, then the phases of training."""
+OVERHEAD = ("prepare", "plan", "score", "select", "transform")
+"""Phases that exist for strategies: a plain run hardly has them."""
+
+# What rounding leaves of zero.
+_NOTHING = 1e-9
+_SECONDS = {name: f"{name}_phase_seconds" for name in PHASES} | {"prepare": "prepare_seconds"}
+_ROWS = ("scored", "forwarded", "trained", "prepare_scored", "prepare_forwarded", "prepare_trained")
+
+
+# Where did the speed-up go -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """B against A on one task under the same conditions, over the seeds that both finished.
+
+    `phases` has a line per phase that either has: mean seconds of `a` and `b`, the `ideal` seconds
+    of B, and what is `lost`; they add up to the clocked time. `off_clock` has a line per clock that
+    was left out on purpose. `rows` are mean counts. `free` is the speed-up without those clocks.
+    """
+
+    key: Key
+    a: str
+    b: str
+    seeds: list[int]
+    speedup: Interval
+    free: float
+    ideal: float
+    difference: Interval
+    phases: pd.DataFrame
+    off_clock: pd.DataFrame
+    rows: pd.DataFrame
+
+    @property
+    def realised(self) -> float:
+        """Return the share of the ideal speed-up that was measured on the clock."""
+        return self.free / self.ideal
+
+    @property
+    def total(self) -> pd.Series:
+        """Return the sums over the phases."""
+        return self.phases.sum(skipna=False)
+
+    def seconds(self, value: float) -> str:
+        """Return seconds as they are written here: with decimals that fit the shorter run."""
+        shortest = self.total[["a", "b"]].min()
+        decimals = max(2, 2 - math.floor(math.log10(shortest))) if shortest > 0 else 2
+        return number(value, f"z,.{decimals}f")
+
+    def visible(self) -> pd.DataFrame:
+        """Return the phases; what would be a line of zeros is added to `other`."""
+        zero = self.phases[["a", "b"]].map(self.seconds).eq(self.seconds(0.0)).all(axis=1)
+        small = self.phases[zero | (self.phases.index == "other")].sum(skipna=False)
+        shown = self.phases[~zero & (self.phases.index != "other")].copy()
+        if small[["a", "b"]].map(self.seconds).ne(self.seconds(0.0)).any():
+            shown.loc["other"] = small
+        return shown
+
+    def numbers(self) -> Line:
+        """Return the comparison as numbers, for programs."""
+        total = self.total
+        # What is saved on the way to A's time, or, for who is faster, to the ideal.
+        behind = total["b"] - total["a"]
+        surplus = behind if behind > 0 else total["lost"]
+        alone = cheaper(self.phases["b"], surplus) if surplus > 0 else self.phases[:0]
+        return {
+            "task": self.key[0],
+            "conditions": self.key[1],
+            "seeds": self.seeds,
+            "speedup": self.speedup._asdict(),
+            "speedup_on_the_clock": self.free,
+            "ideal_speedup": self.ideal,
+            "realised": self.realised,
+            "accuracy_difference": self.difference._asdict(),
+            "phases": _records(self.phases, "phase"),
+            "total": total.to_dict(),
+            "off_clock": _records(self.off_clock, "clock"),
+            "rows": _records(self.rows, "kind"),
+            "counted_work": counted_work(self.rows)._asdict(),
+            "overhead": overhead(self.phases).to_dict(),
+            "goal": "break even" if behind > 0 else "ideal",
+            "surplus": surplus,
+            "one_phase_alone": _records(alone, "phase"),
+        }
+
+
+def _records(table: pd.DataFrame, name: str) -> list[Line]:
+    return frames.records(table.rename_axis(name).reset_index())
+
+
+def compare(runs: pd.DataFrame, a: str, b: str) -> list[Comparison]:
+    """Compare two strategies wherever both finished a seed: one by one, task by conditions."""
+    found = []
+    for key, group in tables(runs):
+        cells = finished(group)
+        sides = {"a": of_strategy(cells, a), "b": of_strategy(cells, b)}
+        seeds = sides["a"].index.intersection(sides["b"].index).sort_values()
+        if len(seeds):
+            sides = {side: lines.loc[seeds] for side, lines in sides.items()}
+            found.append(_comparison(key, sides, frames.resolution(cells)))
+    return found
+
+
+def _comparison(key: Key, sides: Mapping[str, pd.DataFrame], step: float) -> Comparison:
+    """Compare the cells of B with those of A, both by seed."""
+    base, ours = sides.values()
+    total, clocked, work = (
+        np.log(_positive(base, name) / _positive(ours, name))
+        for name in ("total_seconds", "clocked_seconds", "flops")
+    )
+    ideal = float(np.exp(work.mean(skipna=False)))
+    phases = _means(sides, _SECONDS)
+    # What no phase names is other, so that they add up.
+    whole = _means(sides, {"other": "clocked_seconds"}).loc["other"]
+    phases.loc["other"] = whole - phases.drop(index="other").sum()
+    phases = phases[(phases.abs() > _NOTHING).any(axis=1)]
+    phases["ideal"] = phases["a"] / ideal
+    phases["lost"] = phases["b"] - phases["ideal"]
+    clocks = {name: re.fullmatch(r"off_(.+)(?<!_process)_seconds", name) for name in base}
+    off_clock = _means(sides, {match[1]: name for name, match in clocks.items() if match})
+    ahead = numbers(ours, "test_top1") - numbers(base, "test_top1")
+    return Comparison(
+        key=key,
+        a=base["strategy"].iloc[0],
+        b=ours["strategy"].iloc[0],
+        seeds=[int(seed) for seed in base.index],
+        speedup=paired(total).interval().exp(),
+        free=float(np.exp(clocked.mean())),
+        ideal=ideal,
+        difference=paired(ahead, step).interval(),
+        phases=phases,
+        off_clock=off_clock[(off_clock > 0).any(axis=1)],
+        rows=_means(sides, {name: f"rows_{name}" for name in _ROWS}),
+    )
+
+
+def _positive(cells: pd.DataFrame, name: str) -> pd.Series:
+    values = numbers(cells, name)
+    return values.where(values > 0)
+
+
+def _means(sides: Mapping[str, pd.DataFrame], columns: Mapping[str, str]) -> pd.DataFrame:
+    """Return the means of these columns by name, of A and B; what a cell does not have is zero."""
+    means = {
+        side: [numbers(cells, column).fillna(0.0).mean() for column in columns.values()]
+        for side, cells in sides.items()
+    }
+    return pd.DataFrame(means, index=list(columns), dtype=float)
+
+
+# What would have to be cheaper -------------------------------------------------------------------
+
+
+def cheaper(seconds: pd.Series, surplus: float) -> pd.DataFrame:
+    """Return the phases of which one alone, made cheaper, saves `surplus` seconds.
+
+    One line per phase, those of a strategy's own making first, then the least to ask: seconds
+    `now`, seconds `needed` and the `saving`, as a share.
+    """
+    able = seconds[(seconds >= surplus) & (seconds > 0)]
+    lines = pd.DataFrame({"now": able, "needed": able - surplus, "saving": surplus / able})
+    lines["loop"] = ~lines.index.isin(OVERHEAD)
+    return lines.sort_values(["loop", "saving"]).drop(columns="loop")
+
+
+def overhead(phases: pd.DataFrame) -> pd.Series:
+    """Return the seconds that B spends beyond A in phases that exist for strategies."""
+    extra = (phases["b"] - phases["a"])[phases.index.isin(OVERHEAD)]
+    return extra[extra > 0].sort_values(ascending=False, kind="stable")
+
+
+def fewest(seconds: pd.Series, surplus: float) -> pd.Series:
+    """Return the fewest phases that together take `surplus` seconds; all, where they do not."""
+    ordered = seconds.sort_values(ascending=False, kind="stable")
+    enough = np.flatnonzero(ordered.cumsum() >= surplus)
+    return ordered[: enough[0] + 1] if len(enough) else ordered
+
+
+class Work(NamedTuple):
+    """Counted work of A and B in forward passes of a row, and what would make them equal.
+
+    `scored` is B's part that scores; `scoring` is what scoring a row may cost (it costs 1) and
+    `trained` how many rows may be trained, if nothing else changes: zero or less where that alone
+    is not enough.
+    """
+
+    a: float
+    b: float
+    scored: float
+    scoring: float
+    trained: float
+
+
+def counted_work(rows: pd.DataFrame) -> Work:
+    """Return the work that counts of rows stand for: forward 1, backward 2."""
+    work = rows.mul(np.where(rows.index.str.endswith("trained"), 2, 1), axis=0)
+    ours, (budget, whole) = work["b"], work.sum()
+    score, train = ours["scored"], ours["forwarded"] + ours["trained"]
+    left = budget - ours.filter(like="prepare_").sum()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scoring = np.divide(left - train, score)
+        trained = np.divide(left - score, train) * rows.loc["trained", "b"]
+    return Work(*map(float, (budget, whole, score, scoring, trained)))

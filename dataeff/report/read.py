@@ -1,0 +1,230 @@
+"""Reading results: the records of a suite as it stands now, and a word on what is left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from dataeff.bench.results import clocked_seconds, flags_of, read_runs
+from dataeff.errors import DataeffError
+from dataeff.files import read_json
+from dataeff.plural import counted
+from dataeff.report.frames import KEYS, Line, numbers
+
+Matches = dict[tuple[str, str, str], str]
+"""What the suite's patterns have become, by task, conditions and pattern."""
+
+
+class Read(NamedTuple):
+    """What is kept of a record: where it belongs, its line of runs.csv, and its classes.
+
+    `label` is the task, the conditions and the strategy: what makes a line of a table. `suite` are
+    the task and the data as they were when it ran, `version` is a hash of all that its numbers hang
+    on, but the seed.
+    """
+
+    label: tuple[str, str, str]
+    suite: tuple[str, str | None]
+    seed: int
+    folder: str
+    finished: bool
+    ended: str
+    parameters: dict[str, Any]
+    sources: dict[str, str]
+    version: str | None
+    classes: dict[str, list] | None
+    conditions: dict[str, Any]
+    line: Line
+
+
+def read_record(run: Line) -> Read:
+    """Keep what tables are made from."""
+    return Read(
+        (run["task_name"], run["conditions_id"], run["strategy"]),
+        (run["task_id"], run.get("data")),
+        *(run["seed"], run["folder"], run["status"] == "finished", run.get("ended") or ""),
+        *(run.get("parameters") or {}, run.get("sources") or {}, run.get("version")),
+        *(run.get("classes"), run["conditions"], _line(run)),
+    )
+
+
+def read_suite(folder: Path) -> dict[str, Any]:
+    """Read what a results folder was asked for."""
+    suite = read_json(folder / "suite.json")
+    if suite is None:
+        raise DataeffError(f"There are no results in {folder}; type: dataeff run {folder.name}")
+    # Results of version 0.1.0 and before know one command only.
+    return {"commands": [suite.get("command", "")], **suite}
+
+
+def read_matches(folder: Path, suite: dict[str, Any]) -> Matches:
+    """Return what the suite's patterns have become, by task, conditions and pattern."""
+    return {
+        (entry["task"], entry["conditions_id"], entry["pattern"]): entry["strategy"]
+        for entry in read_json(folder / "match.json") or []
+        if entry["match"] == suite.get("match")
+    }
+
+
+def published_lines(suite: dict[str, Any], matches: Matches) -> list[Line]:
+    """Return what papers say, also of what the suite's patterns have become."""
+    found = [
+        {**line, "strategy": strategy, "task": task}
+        for (task, _, pattern), strategy in matches.items()
+        for line in suite["published"]
+        if line["strategy"] == pattern and line["task"] in (None, task)
+    ]
+    return [*suite["published"], *found]
+
+
+def current_runs(folder: Path, suite: dict[str, Any]) -> tuple[list[Read], list[str]]:
+    """Return the runs of the suite as it stands now, and sentences on those left out.
+
+    Left out is another task or other data under the name, and what the suite's commands do not
+    count: by hashes, never by time.
+    """
+    tasks, data = suite["task_ids"], suite.get("data", {})
+    left_out: Counter[str] = Counter()
+    kept, undecided = [], []
+    for run in read_runs(folder, keep=read_record):
+        task, conditions, strategy = run.label
+        counts = suite.get("counts", {}).get(task, {}).get(strategy, {}).get(conditions)
+        if run.suite[0] != tasks.get(task):
+            left_out[f"the task {task} was another one then"] += 1
+        elif run.suite[1] != data.get(task):
+            left_out[f"the data of {task} were others then"] += 1
+        elif counts is None:
+            undecided.append(run)
+        elif counts == run.version:
+            kept.append(run)
+        else:
+            left_out[f"{strategy} had another source, network or other defaults then"] += 1
+    kept += _newest(undecided, left_out)
+    places = {name: place for place, name in enumerate(tasks)}
+    kept.sort(key=lambda run: (places[run.label[0]], run.folder))
+    return kept, [
+        f"{counted(count, 'run was', 'runs were')} left out: {why}."
+        for why, count in left_out.items()
+    ]
+
+
+def _newest(runs: list[Read], left_out: Counter[str]) -> list[Read]:
+    """Return the newest of what no command here has decided on: of version 0.1, or copied here."""
+    runs = sorted(runs, key=lambda run: run.ended)
+    newest = {run.label: run.parameters for run in runs}
+    # By part: a composition is as old as the oldest of its parts.
+    sources = {(*run.label[:2], part): hash_ for run in runs for part, hash_ in run.sources.items()}
+    kept = []
+    for run in runs:
+        current = all(sources[*run.label[:2], part] == h for part, h in run.sources.items())
+        if current and run.parameters == newest[run.label]:
+            kept.append(run)
+        else:
+            left_out[f"{run.label[2]} had another source or other defaults then"] += 1
+    # One line per seed, the newest, also where folders were copied together.
+    single = list({(run.label, run.seed): run for run in kept}.values())
+    if len(single) < len(kept):
+        left_out["a newer run of the same cell is there"] += len(kept) - len(single)
+    return single
+
+
+def runs_table(runs: list[Read]) -> pd.DataFrame:
+    """Return one line per cell."""
+    table = pd.DataFrame([run.line for run in runs])
+    if len(table):
+        add_amortised(table)
+    return table
+
+
+def add_amortised(runs: pd.DataFrame) -> None:
+    """Add what each run takes if all finished runs that use an artefact share the cost of it.
+
+    `artefact_uses` says how many share; both are NaN where nothing is shared.
+    """
+    used = {
+        place: dict(part.rsplit(":", 1) for part in text.split())
+        for place, text in runs.loc[runs["status"] == "finished", "reused"].items()
+        if text
+    }
+    uses = Counter(name for parts in used.values() for name in parts)
+    saved = {
+        place: sum(float(seconds) * (1 - 1 / uses[name]) for name, seconds in parts.items())
+        for place, parts in used.items()
+    }
+    shared = {place: min(uses[name] for name in parts) for place, parts in used.items()}
+    runs["amortised_seconds"] = numbers(runs, "clocked_seconds") - pd.Series(saved, dtype=float)
+    runs["artefact_uses"] = pd.Series(shared, dtype=float)
+
+
+_HEAD = ("suite", "task_name", "strategy", "seed", "status", "error", "conditions_id", "task_id")
+_TAIL = (
+    *("steps", "epochs", "train_loss", "flops", "peak_memory", "ranked", "control"),
+    *("no_effect", "ended", "folder"),
+)
+_NAMED = {
+    "clocks": "{}_seconds",
+    "process_clocks": "{}_process_seconds",
+    "phases": "{}_phase_seconds",
+    "rows": "rows_{}",
+}
+
+
+def _line(run: Line) -> Line:
+    line = {name: run.get(name) for name in _HEAD} | run.get("metrics", {})
+    for kind, form in _NAMED.items():
+        line |= {form.format(name): value for name, value in run.get(kind, {}).items()}
+    line |= {name: run.get(name) for name in _TAIL}
+    energy, classes, use, machine, provenance, sources = (
+        run.get(kind) or {}
+        for kind in ("energy", "classes", "use", "machine", "provenance", "sources")
+    )
+    clocks, clocked = run.get("clocks", {}), clocked_seconds(run)
+    off_clock = sum(seconds for name, seconds in clocks.items() if name.startswith("off_"))
+    known = [accuracy for accuracy in classes.get("accuracy", ()) if accuracy is not None]
+    reused = [part for part in run.get("artefacts") or () if part["reuse"]]
+    line |= {
+        "clocked_seconds": clocked or None,
+        "total_seconds": clocked + off_clock or None,
+        "energy_joules": energy.get("prepare", 0.0) + energy["train"]
+        if "train" in energy
+        else None,
+        "worst_class": min(known, default=None),
+        "test_samples": sum(classes.get("test", ())) or None,
+        "never_trained": use.get("never_trained"),
+        "class_balance": use.get("class_balance"),
+        "load_average": machine.get("load_high"),
+        "process_share": machine.get("process_share"),
+        "contended": "; ".join(flags_of(run)),
+        "reused": " ".join(f"{p['name']}-{p['key']}:{p['seconds']:.6g}" for p in reused),
+        "commit": provenance.get("commit"),
+        "sources": _pairs(sources),
+        "plugins": _pairs(provenance.get("versions") or {}),
+    }
+    # What a strategy reports never takes the place of what was measured.
+    return line | run.get("columns", {}) | line
+
+
+def _pairs(texts: dict[str, str]) -> str:
+    return " ".join(f"{name}:{text}" for name, text in texts.items())
+
+
+def classes_table(runs: list[Read], reference: str) -> pd.DataFrame:
+    """Return accuracy and use of each class, and the difference to the reference, over seeds."""
+    found = [
+        (*run.label, run.seed, range(len(told["accuracy"])), told["accuracy"], told["trained"])
+        for run in runs
+        if run.finished and (told := run.classes)
+    ]
+    numbered = {"label": int, "accuracy": float, "trained": float}
+    table = pd.DataFrame(found, columns=[*KEYS, "strategy", "seed", *numbered])
+    table = table.explode(list(numbered), ignore_index=True).astype(numbered)
+    # Seed by seed, as all else: seeds that only one of them has do not count.
+    place = [*KEYS, "seed", "label"]
+    base = table.loc[table["strategy"] == reference, [*place, "accuracy"]]
+    theirs = table[place].merge(base, how="left", on=place)["accuracy"]
+    table["difference"] = table["accuracy"] - theirs
+    by_class = table.drop(columns="seed").groupby([*KEYS, "strategy", "label"], sort=False)
+    return by_class.mean()[["accuracy", "difference", "trained"]].reset_index()

@@ -1,0 +1,226 @@
+"""Charts of points and lines for the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dataeff.report.frames import Line, records
+from dataeff.report.stats import interval_of
+from dataeff.report.web import canvas
+from dataeff.report.web.canvas import Chart, Figure, Style, Styles, layout, numbers, plain
+
+# No screen shows more points of a line than this.
+_LONGEST = 240
+_FRONT = (
+    "The broad grey line is the Pareto front: nothing is both faster and more accurate than what "
+    "lies on it."
+)
+_SEEDS = (
+    "Lines show one seed, so there is no band.",
+    "Lines are means over seeds; bands reach from the lowest to the highest seed.",
+)
+_LEARNING = {
+    "seconds": ("Accuracy against time", "prepare + train seconds"),
+    "epoch": ("Accuracy against epoch", "epoch"),
+}
+# What is usual, and how it is said.
+_SHARES = {
+    "kept": (1, "Share of the training samples that were trained.", "of the training samples"),
+    "mixed": (0, "Share of the trained samples that were in mixed rows.", "of the samples trained"),
+}
+
+
+def trade_off(part: pd.DataFrame, styles: Styles, reference: str, margin: float) -> Chart | None:
+    """Draw accuracy against speed-up with intervals, the Pareto front and what counts as no worse.
+
+    What has no style of its own is a small dot. One point alone compares nothing.
+    """
+    part = part.dropna(subset=["speedup", "accuracy"])
+    if len(part) < 2:
+        return None
+    known = part["strategy"].isin(list(styles))
+    shown = records(part[known])
+    traces = [_front(part), _others(part[~known])]
+    traces += [_point(line, styles[line["strategy"]]) for line in shown]
+    floor = float(part.loc[part["strategy"] == reference, "accuracy"].min()) - margin
+    across = window(part, "speedup", "speedup", 1.0)
+    up = window(part, "accuracy", "difference", floor)
+    drawn = layout("speed-up (times; right is faster)", "test accuracy, %")
+    drawn["shapes"] = [canvas.dotted(x0=1, x1=1, yref="paper", y0=0, y1=1)]
+    if not math.isnan(floor):
+        zone = {"x0": 1, "x1": across[1], "y0": floor, "y1": up[1], "fillcolor": "<good>"}
+        drawn["shapes"] += [
+            {"type": "rect", "layer": "below", "opacity": 0.1, "line": {"width": 0}} | zone,
+            canvas.dotted(xref="paper", x0=0, x1=1, y0=floor, y1=floor),
+        ]
+        corner = {"xref": "x", "yref": "y", "x": across[1], "y": up[1]}
+        said = canvas.note("faster and no worse", **corner, xanchor="right", yanchor="top")
+        drawn["annotations"] += [said]
+    drawn["xaxis"]["range"], drawn["yaxis"]["range"] = across, up
+    figure = {"data": [trace for trace in traces if trace["x"]], "layout": drawn}
+    several = part["difference_low"].notna().any()
+    told = "Bars are 95% intervals of the paired differences." if several else "One seed: no bars."
+    heading = "Accuracy against speed-up"
+    label = "; ".join(
+        f"{line['strategy']}: {line['speedup']:.2f} times, {line['accuracy']:.2f}%"
+        for line in shown
+    )
+    return Chart(
+        "trade", heading, f"{told} {_FRONT}", f"{heading}. {label}", figure, 440, wide=True
+    )
+
+
+def window(lines: pd.DataFrame, name: str, reach: str, also: float) -> list[float]:
+    """Return a range that holds all points, and of intervals what leaves the points apart.
+
+    Points are in the column `name`, their intervals in those of `reach`; NaN is nothing to hold.
+    """
+    base, seen = lines[name] - lines[reach], [*lines[name], also]
+    first, last = np.nanmin(seen), np.nanmax(seen)
+    room = max(last - first, 0.02 * abs(last), 1e-6)
+    first = max(np.nanmin([*(base + lines[f"{reach}_low"]), first]), first - 0.75 * room)
+    last = min(np.nanmax([*(base + lines[f"{reach}_high"]), last]), last + 0.75 * room)
+    pad = 0.06 * (last - first) or 0.5
+    return [round(float(first - pad), 4), round(float(last + pad), 4)]
+
+
+def _scatter(x: Iterable[float], y: Iterable[float], mode: str, **more: Any) -> Figure:
+    return {"type": "scatter", "mode": mode, "x": numbers(x), "y": numbers(y)} | more
+
+
+def _front(part: pd.DataFrame) -> Figure:
+    front = part[part["pareto"].astype(bool)].sort_values(["speedup", "accuracy"])
+    drawn: Figure = {"line": {"color": "<soft>", "width": 6}, "opacity": 0.35, "hoverinfo": "skip"}
+    return _scatter(front["speedup"], front["accuracy"], "lines", name="Pareto front", **drawn)
+
+
+def _others(part: pd.DataFrame) -> Figure:
+    drawn: Figure = {"marker": {"color": "<soft>", "size": 4, "opacity": 0.6}}
+    drawn["text"] = [plain(name) for name in part["strategy"]]
+    drawn["hovertemplate"] = "%{text}<br>%{x:.2f}x, %{y:.2f}%<extra></extra>"
+    return _scatter(part["speedup"], part["accuracy"], "markers", **drawn)
+
+
+def _point(line: Line, style: Style) -> Figure:
+    bars = {"color": f"<{style.colour}>", "thickness": 1.3, "width": 4, "type": "data"}
+    drawn: Figure = {
+        "error_x": bars | _reach(line, "speedup"),
+        "error_y": bars | _reach(line, "difference"),
+        "meta": style.key,
+        "name": plain(line["strategy"]),
+        "marker": _marker(style, 12),
+        "text": [plain(line["sentence"] or line["verdict"])],
+    }
+    told = "<b>%{fullData.name}</b><br>%{x:.2f}x, %{y:.2f}%<br>%{text}<extra></extra>"
+    return _scatter([line["speedup"]], [line["accuracy"]], "markers", hovertemplate=told, **drawn)
+
+
+def _reach(line: Line, name: str) -> Figure:
+    mean, low, high = interval_of(line, name)
+    if not math.isfinite(high - low):
+        return {"visible": False}
+    up, down = numbers([high - mean]), numbers([mean - low])
+    return {"symmetric": False, "array": up, "arrayminus": down}
+
+
+def _marker(style: Style, size: float, rim: bool = True) -> Figure:
+    colour = f"<{style.colour}>"
+    is_open = style.symbol.endswith("-open")
+    line = {"color": colour, "width": 2} if is_open else {"color": "<card>", "width": int(rim)}
+    return {"color": colour, "symbol": style.symbol, "size": size, "line": line}
+
+
+def learning(curves: pd.DataFrame, styles: Styles, x: str) -> Chart | None:
+    """Draw test accuracy against `x` (seconds or epoch): mean over seeds, lowest to highest."""
+    curves = curves.dropna(subset=["test_top1", "seconds"])
+    if not (lines := means(curves, styles, "test_top1")):
+        return None
+    bands = {name: line for name, line in lines.items() if line["count"].max() > 1}
+    traces = [_band(line, x, styles[name]) for name, line in bands.items()]
+    traces += [_curve(line[x], line["mean"], name, styles[name]) for name, line in lines.items()]
+    heading, across = _LEARNING[x]
+    drawn = layout(across, "test accuracy, %")
+    drawn["yaxis"]["range"] = focus(lines.values())
+    drawn["xaxis"]["rangemode"] = "tozero"
+    caption = _SEEDS[bool(bands)]
+    if min(line["low"].min() for line in lines.values()) < drawn["yaxis"]["range"][0]:
+        caption += " The beginning is cut off; a double click shows it."
+    ends = curves.groupby(["strategy", "seed"], sort=False).tail(1)
+    ends = ends.groupby("strategy", sort=False)[["test_top1", "seconds"]].mean()
+    label = "; ".join(
+        f"{end.Index}: {end.test_top1:.2f}% after {end.seconds:.3g} seconds"
+        for end in ends.itertuples()
+    )
+    figure = {"data": traces, "layout": drawn}
+    return Chart(x, heading, caption, f"{heading}. {label}", figure, 360)
+
+
+def focus(lines: Iterable[pd.DataFrame]) -> list[float]:
+    """Return the range of accuracies in which the ends of the curves can be told apart."""
+    lines = list(lines)
+    ends = [line["mean"].iloc[-1] for line in lines]
+    top, least = max(line["high"].max() for line in lines), min(line["low"].min() for line in lines)
+    start = max(least, top - max(4 * (top - min(ends)), 15))
+    pad = 0.04 * (top - start) or 0.5
+    return [round(float(start - pad), 2), round(float(top + pad), 2)]
+
+
+def shares(curves: pd.DataFrame, styles: Styles, column: str) -> Chart | None:
+    """Draw a share of the samples per epoch (kept or mixed), where it is not always the usual."""
+    usual, caption, what = _SHARES[column]
+    seen = curves.dropna(subset=[column])
+    unusual = seen.loc[(seen[column] - usual).abs() > 1e-6, "strategy"].unique()
+    lines = means(seen[seen["strategy"].isin(unusual)], styles, column)
+    if not lines:
+        return None
+    traces = [
+        _curve(line["epoch"], 100 * line["mean"], name, styles[name])
+        for name, line in lines.items()
+    ]
+    drawn = layout("epoch", f"% {what}")
+    drawn["yaxis"]["rangemode"] = "tozero"
+    heading = f"{column.capitalize()} per epoch"
+    caption += f" Those not drawn are at {usual:.0%} throughout."
+    over = curves.groupby("strategy", sort=False)[column].mean().items()
+    label = f"{heading}, means over epochs. {'; '.join(f'{n}: {v:.0%}' for n, v in over)}"
+    return Chart(column, heading, caption, label, {"data": traces, "layout": drawn}, 300)
+
+
+def means(curves: pd.DataFrame, strategies: Iterable[str], column: str) -> dict[str, pd.DataFrame]:
+    """Return mean, lowest and highest seed per epoch, by strategy in the order given."""
+    curves = curves[curves["strategy"].isin(list(strategies))]
+    if curves.empty:
+        return {}
+    parts = curves.groupby(["strategy", "epoch"], sort=True)
+    seen = {"mean": "mean", "low": "min", "high": "max", "count": "size"}
+    wanted = {name: (column, how) for name, how in seen.items()}
+    told = parts.agg(seconds=("seconds", "mean"), **wanted).reset_index()
+    # Where a seed has ended, the mean over the others would jump.
+    told = told[told["count"] == told.groupby("strategy")["count"].transform("max")]
+    found = {name: _thinned(part) for name, part in told.groupby("strategy")}
+    return {name: found[name] for name in strategies if name in found}
+
+
+def _thinned(line: pd.DataFrame) -> pd.DataFrame:
+    places = np.linspace(0, len(line) - 1, min(len(line), _LONGEST))
+    return line.iloc[places.round().astype(int)]
+
+
+def _curve(x: Iterable[float], y: Iterable[float], name: str, style: Style) -> Figure:
+    line = {"color": f"<{style.colour}>", "dash": style.dash, "width": style.width}
+    drawn: Figure = {"line": line, "meta": style.key, "name": plain(name)}
+    drawn["marker"] = _marker(style, 8, rim=False) | {"maxdisplayed": 8}
+    told = "%{y:.2f}% at %{x}<br>%{fullData.name}<extra></extra>"
+    return _scatter(x, y, "lines+markers", hovertemplate=told, **drawn)
+
+
+def _band(line: pd.DataFrame, x: str, style: Style) -> Figure:
+    back = line[::-1]
+    drawn: Figure = {"fill": "toself", "fillcolor": f"<{style.colour}>", "line": {"width": 0}}
+    drawn |= {"meta": style.key, "opacity": 0.16, "hoverinfo": "skip"}
+    return _scatter([*line[x], *back[x]], [*line["high"], *back["low"]], "lines", **drawn)

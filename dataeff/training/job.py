@@ -1,0 +1,237 @@
+"""The job: the harness's side of a run, with all that no strategy needs to reach."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from dataeff.calls import Calls
+from dataeff.composition import Active
+from dataeff.data import Split
+from dataeff.errors import Diverged
+from dataeff.training import checkpoint
+from dataeff.training.artefact import Shelf
+from dataeff.training.checks import Checks
+from dataeff.training.child import Child, child_seed, make_child
+from dataeff.training.defaults import DefaultLoop
+from dataeff.training.loop import train
+from dataeff.training.machine import Guard
+from dataeff.training.meter import Meter
+from dataeff.training.network import Network, cross_entropy, eval_mode
+from dataeff.training.optimizing import build_optimizer, schedule
+from dataeff.training.plan import Plan, Rows
+from dataeff.training.rng import derive, forked
+from dataeff.training.run import Run
+from dataeff.training.scoring import Scoring, score
+from dataeff.training.stated import Stated
+from dataeff.training.task import Task
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What the runs of a task train on: its training set, its network, a device.
+
+    Not the dataset itself: a run must not lead to the test set.
+    """
+
+    train: Split
+    shape: tuple[int, int, int]
+    build: Callable[[], nn.Module]
+    device: torch.device
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run keeps things: checkpoints and nested runs in a folder, scores on a shelf.
+
+    One that `saves` nothing keeps its nested runs there all the same.
+    """
+
+    folder: Path | None = None
+    shelf: Shelf | None = None
+    saves: bool = True
+
+
+Evaluate = Callable[["Job"], Mapping[str, float]]
+"""Measures a run between two epochs; returns the validation metrics, which strategies may see."""
+NOWHERE = Place()
+"""The place of a run that keeps nothing."""
+
+
+class Job:
+    """One run with its meter, its hooks and its books; `set_up` calls the strategies' `setup`."""
+
+    def __init__(
+        self,
+        task: Task,
+        strategies: Sequence[Active],
+        seed: int,
+        ground: Ground,
+        place: Place = NOWHERE,
+    ) -> None:
+        self.task, self.ground, self.place = task, ground, place
+        self.train = ground.train
+        self.layout = torch.channels_last if task.channels_last else torch.contiguous_format
+        self.meter = Meter(ground.device)
+        self.guard: Guard | None = None
+        self.module: nn.Module
+        self.version = "0"
+        self.stream: Iterator[Tensor] = iter(())
+        self.prepared = self.stopped = False
+        self.train_loss = self.kept = self.mixed = math.nan
+        self.history: list[dict[str, Any]] = []
+        self.artefacts: list[dict[str, Any]] = []
+        self.default = DefaultLoop()
+        self.run = Run(self, strategies, seed)
+        self.calls = Calls(strategies, self.default, Checks(self))
+        self.stated = Stated(self)
+        self._factored = self.calls.has("compute_factor")
+        # Where nobody else takes part in the loss, two hooks are one operation.
+        self.plain_loss = not (self.calls.has("reduce_loss", "backward") or task.label_smoothing)
+
+    def set_up(self) -> None:
+        """Let the strategies get ready."""
+        with self.meter.clock("prepare"), forked(self.run.device, derive(self.run.seed, "setup")):
+            self.calls.setup(self.run)
+
+    def compiled(self, module: nn.Module) -> nn.Module:
+        """Return the module as the task wants it called."""
+        if not self.task.compile:
+            return module
+        backend = "inductor" if self.task.compile is True else self.task.compile
+        return cast(nn.Module, torch.compile(module, backend=backend))
+
+    def on_train(self) -> Ground:
+        """Return the ground with the training set as it is read now."""
+        return replace(self.ground, train=self.train)
+
+    # What the loop asks -----------------------------------------------------------------------
+
+    def open(self, plan: Plan) -> list[Rows]:
+        """Begin to read a plan: start the stream of its images and return its batches."""
+        run = self.run
+        rows = plan.on(run.device)
+        run.batch, run.batches = 0, len(rows)
+        view = (run.seed, run.epoch) if run.augment else None
+        self.stream = self.images([r.samples for r in rows], view)
+        return rows
+
+    def count(self, kind: str, x: Tensor) -> None:
+        """Count the rows of this input, at the share of the network's work they cost now."""
+        factor = math.prod(self.calls.compute_factor(self.run)) if self._factored else 1.0
+        self.meter.count(kind, len(x), x.shape[1:], self.version, factor)
+
+    def close_work(self) -> None:
+        """Turn what was counted into FLOPs of the network as it is now."""
+        self.meter.close_work(self.run.model, self.version)
+
+    def new_version(self) -> None:
+        """Count FLOPs anew from here: the network's structure is about to change."""
+        with self.meter.paused():
+            self.close_work()
+        self.version = str(int(self.version) + 1)
+        if self.task.compile:
+            # Graphs of the old shapes count against the few that a compiler makes of one function.
+            torch.compiler.reset()
+
+    def set_learning_rate(self) -> None:
+        """Set the learning rate for this progress."""
+        factor = schedule(self.task, self.run.progress) * math.prod(self.calls.lr_factor(self.run))
+        for group in self.run.optimizer.param_groups:
+            group["lr"] = self.task.lr * factor
+
+    def stepped(self) -> None:
+        """Begin to gather the gradients of the next step."""
+        self.run.optimizer.zero_grad(set_to_none=True)
+        self.run.denominator, self.run.unit, self.run.pending = 0, 1, False
+        self.meter.steps += 1
+
+    def close_epoch(self) -> None:
+        """Read the epoch's mean loss and what it used, once; end the run if the loss is not finite.
+
+        `kept` is the share of the samples that it trained, `mixed` that of those in mixed rows.
+        """
+        self.train_loss, trained, mixed = self.run.ledger.close_epoch()
+        self.kept, self.mixed = trained / int(self.run.trainable.sum()), mixed / max(1, trained)
+        self.close_work()
+        if not math.isfinite(self.train_loss):
+            raise Diverged(
+                f"The loss of epoch {self.run.epoch} is {self.train_loss}: lower the learning rate."
+            )
+
+    def next_epoch(self) -> None:
+        """Move on, and write a checkpoint: this is where a killed run goes on."""
+        self.run.epoch += 1
+        self.run.batch = 0
+        self.save()
+
+    # What a run asks --------------------------------------------------------------------------
+
+    def images(self, batches: Sequence[Tensor], view: tuple[int, int] | None) -> Iterator[Tensor]:
+        """Yield the images of each batch of sample indices: plain, or augmented for a view."""
+        for x in self.train.stream(batches, view):
+            yield x.contiguous(memory_format=self.layout)
+
+    def score(self, what: Scoring) -> Tensor:
+        """Score many samples."""
+        return score(self, what)
+
+    def train_child(self, what: Child) -> Job:
+        """Train a nested run, and take over what it cost."""
+        # The child measures itself, also across an interruption; our own clock must not add to it.
+        with self.meter.paused(), forked(self.run.device, child_seed(self.run, what)):
+            child = make_child(self, what)
+            child.resume()
+            train(child, lambda job: {})
+        self.meter.absorb(child.meter)
+        return child
+
+    def pin(self) -> bool:
+        """Have the training set pin its batches, where it can."""
+        pinned = getattr(self.train, "pinned", None)
+        if pinned is not None:
+            self.train = pinned()
+        return pinned is not None
+
+    # Around a run -----------------------------------------------------------------------------
+
+    def warm_up(self) -> None:
+        """Take a few steps on throw-away copies, so that autotuning is not charged to anyone.
+
+        The copy is called as precision strategies would have it, with full and last batch size.
+        """
+        run = self.run
+        model = copy.deepcopy(run.model)
+        module = self.compiled(Network(model))
+        optimizer = build_optimizer(self.task, model)
+        precise = Calls([s for s in run.strategies if s.kind.precision], self.default, Checks(self))
+        samples = run.split("train")
+        sizes = Plan.cut(samples, self.task.batch_size).sizes
+        batches = [samples[: sizes[0]]] * 2 + [samples[: sizes[-1]]]
+        own, self.module = self.module, module
+        try:
+            for part, x in zip(batches, self.images(batches, (run.seed, 0)), strict=True):
+                logits = precise.network(run, x, None).float()
+                cross_entropy(logits, run.labels[part.to(run.device)]).mean().backward()
+                optimizer.step()
+            with eval_mode(model), torch.no_grad():
+                precise.network(run, x, None)
+        finally:
+            self.module = own
+
+    def save(self) -> None:
+        """Write a checkpoint, off the clock, if the run has a folder."""
+        if self.place.folder and self.place.saves:
+            checkpoint.save(self, self.place.folder / "checkpoint.pt")
+
+    def resume(self) -> None:
+        """Go on from the checkpoint in the run's folder, if there is one."""
+        if self.place.folder and (self.place.folder / "checkpoint.pt").exists():
+            checkpoint.load(self, self.place.folder / "checkpoint.pt")

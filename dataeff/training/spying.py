@@ -1,0 +1,129 @@
+"""How to find out what a strategy does beside its hooks: calls that nobody counts, state lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from dataeff.hookspecs import hookimpl
+from dataeff.strategy import Strategy
+
+if TYPE_CHECKING:
+    from dataeff.training.job import Job
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+class Watch(Strategy):
+    """Looks at the network itself: how often it is called, in which mode, and who steps it."""
+
+    def __init__(self) -> None:
+        self.rows_seen = self.rows_asked = 0
+        self.steps_taken = self.steps_counted = 0
+        self.in_eval_mode = ""
+        self._seeing = True
+
+    @hookimpl(wrapper=True, tryfirst=True)
+    def network(self, run, x):
+        self.rows_asked += len(x)
+        if torch.is_grad_enabled():
+            self.in_eval_mode = self.in_eval_mode or _left_in_eval(run.model)
+        return (yield)
+
+    @contextmanager
+    def over(self, job: Job) -> Iterator[None]:
+        """Count what passes the first layer of the network, and the steps of its weights."""
+        model = job.run.model
+        self.rows_asked = 0
+        stem = next(m for m in model.modules() if not list(m.children()) and list(m.parameters()))
+
+        def see(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+            # Copies without data only count work.
+            if self._seeing and inputs[0].device.type != "meta":
+                self.rows_seen += len(inputs[0])
+
+        def stepped(optimizer: torch.optim.Optimizer, *given: Any) -> None:
+            ours = {id(p) for p in job.run.model.parameters()}
+            groups = optimizer.param_groups
+            self.steps_taken += any(id(p) in ours for group in groups for p in group["params"])
+
+        handles = [
+            stem.register_forward_pre_hook(see),
+            register_optimizer_step_post_hook(stepped),
+        ]
+        try:
+            yield
+        finally:
+            self.steps_counted = job.meter.steps
+            for handle in handles:
+                handle.remove()
+
+    def unseen(self, evaluate: Callable[[Job], Mapping[str, float]]) -> Callable[..., Any]:
+        """Return the harness's own evaluation, whose calls do not count."""
+
+        def quietly(job: Job) -> Mapping[str, float]:
+            self._seeing = False
+            try:
+                return evaluate(job)
+            finally:
+                self._seeing = True
+
+        return quietly
+
+
+def _left_in_eval(model: nn.Module) -> str:
+    """Return the name of a module that is to be trained, and behaves as in a test."""
+    for name, module in model.named_modules():
+        trained = any(p.requires_grad for p in module.parameters(recurse=False))
+        if trained and not module.training:
+            return name or "the network"
+    return ""
+
+
+class Spy:
+    """Watches which private attributes of a resumed strategy are read before they are written.
+
+    `then` is what its attributes were when the run was stopped; `missed` are those that are not
+    what they were, and were read: by name, what each was and what it is.
+    """
+
+    def __init__(self, plugin: Strategy, then: Mapping[str, Any]) -> None:
+        now = dict(vars(plugin))
+        names = {name for name in {**then, **now} if name.startswith("_")}
+        self.suspects = {
+            name: (then.get(name), now.get(name))
+            for name in names
+            if differing(then.get(name), now.get(name))
+        }
+        self.missed: dict[str, tuple[Any, Any]] = {}
+        spy = self
+
+        class Spied(type(plugin)):  # type: ignore[misc]
+            def __getattribute__(self, name: str) -> Any:
+                if name in spy.suspects:
+                    spy.missed.setdefault(name, spy.suspects[name])
+                return super().__getattribute__(name)
+
+            def __setattr__(self, name: str, value: Any) -> None:
+                spy.suspects.pop(name, None)
+                super().__setattr__(name, value)
+
+        plugin.__class__ = Spied
+
+
+def differing(a: Any, b: Any) -> bool:
+    """Say whether two values are certainly not the same: of objects, nothing is certain."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.shape != b.shape or not torch.equal(a, b)
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() != b.keys() or any(differing(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) != len(b) or any(differing(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, _PLAIN) and isinstance(b, _PLAIN):
+        return a != b
+    return isinstance(a, _PLAIN) or isinstance(b, _PLAIN)

@@ -1,0 +1,42 @@
+"""There is one loop: training, pilots, previews and the kit all go through it."""
+
+import ast
+from pathlib import Path
+
+import dataeff
+from dataeff.hookspecs import HOOKS
+
+ROOT = Path(dataeff.__file__).parent
+OF_A_BATCH = list(HOOKS)[list(HOOKS).index("load") :]
+"""All hooks from `load` on are called for each batch."""
+# The learning rate and the counted work are asked for wherever they are needed.
+ANYWHERE = ("lr_factor", "compute_factor")
+ALLOWED = {
+    "training/loop.py": {"drain", *OF_A_BATCH} - set(ANYWHERE),
+    "training/defaults.py": {"network"},
+    "training/run.py": {"network"},
+}
+
+
+def called(path):
+    """Return the hooks of a batch that a module calls through the calls of a run."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            holder = node.func.value
+            name = holder.attr if isinstance(holder, ast.Attribute) else getattr(holder, "id", "")
+            if name in ("calls", "hook"):
+                found.add(node.func.attr)
+    return found & (set(OF_A_BATCH) | {"drain"}) - set(ANYWHERE)
+
+
+def test_no_other_module_calls_the_hooks_of_a_batch():
+    calls = {str(path.relative_to(ROOT)): called(path) for path in ROOT.rglob("*.py")}
+    strays = {name: hooks - ALLOWED.get(name, set()) for name, hooks in calls.items()}
+    assert {name: hooks for name, hooks in strays.items() if hooks} == {}
+
+
+def test_the_loop_calls_every_hook_of_a_batch():
+    missing = set(OF_A_BATCH) - set(ANYWHERE) - called(ROOT / "training/loop.py")
+    # Called by what the default of `forward` asks of the run.
+    assert missing == {"network"}
