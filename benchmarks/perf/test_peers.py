@@ -116,7 +116,7 @@ def fastai(job):
     owner._do_epoch_validate = lambda *given, **more: None
 
     def epoch():
-        with owner.no_logging(), owner.no_bar():
+        with owner.no_logging():
             owner.fit(1)
 
     return epoch
