@@ -8,35 +8,33 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
+_Content = TypeVar("_Content")
 KEPT = 8
 """How many files of one name stay: one for each environment and set of plugins in use."""
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple, Generic[_Content]):
     """What was found out, as JSON has it, and files it hangs on that only finding out tells."""
 
-    content: Any
+    content: _Content
     files: Sequence[Path] = ()
 
 
-def kept(name: str, key: str, find: Callable[[], Finding]) -> Any:
+def kept(name: str, key: str, find: Callable[[], Finding[_Content]]) -> _Content:
     """Return what is kept under a name and a key; find it out, and keep it, where it is not."""
     folder = cache_folder()
     if folder is None:
         return find().content
     path = folder / f"{name}-{key}.json"
-    content = _read(path)
+    content: _Content | None = _read(path)
     if content is None:
-        finding = find()
-        content = finding.content
+        content, files = find()
         # A cache that cannot be written costs time, and is no mistake of the user's.
         with suppress(OSError):
-            _write(path, finding)
+            _write(path, content, files)
             _tidy(folder, name)
     return content
 
@@ -71,11 +69,9 @@ def package_files(name: str) -> list[Path]:
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
-        return []
-    if spec is None:
-        return []
-    if spec.submodule_search_locations is None:
-        return [Path(spec.origin)] if spec.origin else []
+        spec = None
+    if spec is None or spec.submodule_search_locations is None:
+        return [Path(spec.origin)] if spec and spec.origin else []
     found = [
         Path(folder, file)
         for place in spec.submodule_search_locations
@@ -97,13 +93,12 @@ def _read(path: Path) -> Any:
         return None
 
 
-def _write(path: Path, finding: Finding) -> None:
+def _write(path: Path, content: Any, files: Sequence[Path]) -> None:
     # Here, because it imports pandas, which whoever finds the file never needs.
     from dataeff.files import write_json
 
-    known = stamps(finding.files)
-    check = key_of(finding.content, known)
-    write_json(path, {"check": check, "stamps": known, "content": finding.content})
+    known = stamps(files)
+    write_json(path, {"check": key_of(content, known), "stamps": known, "content": content})
 
 
 def _tidy(folder: Path, name: str) -> None:

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from dataeff.cached import Finding, kept, key_of, package_files, stamps
 from dataeff.errors import DataeffError
@@ -21,93 +21,30 @@ if TYPE_CHECKING:
     from dataeff.registry import Entry
 
 _LIBRARIES = ("dataeff", "torch", "torchvision", "timm")
+_SUITE = ("name", "source", "title", "tasks", "strategies", "seeds", "error")
+
+Line = dict[str, Any]
+"""One thing that a listing prints, by the keys that `--json` shows."""
 
 
-class Offer(TypedDict):
-    """A registered dataset, model or analysis, as a listing prints it."""
-
-    name: str
-    summary: str
-    parameters: list[str]
-    source: str
+def offers(folders: Sequence[Path] = ()) -> dict[str, list[Line]]:
+    """Return what built-in, installed and loose plugins offer, by kind, and the plugins."""
+    return kept("offers", _key(folders), lambda: _find_offers(folders))
 
 
-class StrategyOffer(Offer):
-    """A registered strategy: also all its documentation, paper and hooks."""
-
-    about: list[str]
-    paper: str
-    hooks: list[str]
-    reads_back: bool
-    alias: str
-
-
-class PluginOffer(TypedDict):
-    """A plugin: what it offers, what its author should know, or why it did not load."""
-
-    name: str
-    version: str
-    source: str
-    strategies: list[str]
-    hooks: list[str]
-    error: str
-    notes: list[str]
-
-
-class SuiteOffer(TypedDict):
-    """A suite: its title and how much it holds, or why it cannot be run."""
-
-    name: str
-    title: str
-    tasks: int
-    strategies: int
-    seeds: int
-    error: str
-    source: str
-
-
-class TaskKey(TypedDict):
-    """A key of a task."""
-
-    name: str
-    type: str
-    required: bool
-    default: Any
-    meaning: str
-
-
-class Offers(TypedDict):
-    """What plugins have registered, and the plugins themselves."""
-
-    strategies: list[StrategyOffer]
-    datasets: list[Offer]
-    models: list[Offer]
-    analyses: list[Offer]
-    plugins: list[PluginOffer]
-
-
-def offers(folders: Sequence[Path] = ()) -> Offers:
-    """Return what built-in, installed and loose plugins offer."""
-    found: Offers = kept("offers", _key(folders), lambda: _find_offers(folders))
-    return found
-
-
-def suites(folders: Sequence[Path] = ()) -> list[SuiteOffer]:
-    """Return every suite that has a name."""
-    found: list[SuiteOffer] = kept("suites", _key(folders), lambda: _find_suites(folders))
-    return found
+def suites(folders: Sequence[Path] = ()) -> list[Line]:
+    """Return every suite that has a name: how much it holds, or why it cannot be run."""
+    return kept("suites", _key(folders), lambda: _find_suites(folders))
 
 
 def models(folders: Sequence[Path] = ()) -> list[str]:
     """Return the name of every model: registered ones, torchvision's, then timm's."""
-    found: list[str] = kept("models", _key(folders), lambda: _find_models(folders))
-    return found
+    return kept("models", _key(folders), lambda: _find_models(folders))
 
 
-def task_keys() -> list[TaskKey]:
+def task_keys() -> list[Line]:
     """Return every key of a task."""
-    found: list[TaskKey] = kept("tasks", _key(()), lambda: Finding(_find_task_keys()))
-    return found
+    return kept("tasks", _key(()), lambda: Finding(_find_task_keys()))
 
 
 def _key(folders: Sequence[Path]) -> str:
@@ -115,14 +52,15 @@ def _key(folders: Sequence[Path]) -> str:
     points = importlib.metadata.entry_points(group="dataeff")
     packages = {"dataeff", *(point.value.partition(":")[0].split(".")[0] for point in points)}
     sources = [path for name in sorted(packages) for path in package_files(name)]
+    for folder in folders:
+        sources += sorted([*folder.glob("*.py"), *folder.glob("*.toml")])
     names = {*_LIBRARIES, *(point.dist.name for point in points if point.dist)}
-    loose = [(str(folder), folder.is_dir(), stamps(_loose_files(folder))) for folder in folders]
     return key_of(
         {name: _version(name) for name in sorted(names)},
         [sys.version, sys.prefix, os.environ.get("PYTHONPATH")],
         sorted((point.name, point.value, point.dist and point.dist.name) for point in points),
         stamps(sources),
-        loose,
+        [(str(folder), folder.is_dir()) for folder in folders],
         os.environ.get("DATAEFF_LOAD_PLUGINS"),
     )
 
@@ -134,10 +72,6 @@ def _version(name: str) -> str:
         return ""
 
 
-def _loose_files(folder: Path) -> list[Path]:
-    return sorted([*folder.glob("*.py"), *folder.glob("*.toml")])
-
-
 def _load(folders: Sequence[Path]) -> tuple[Installed, list[Path]]:
     """Load all plugins; also return the places where what a broken one lacks may appear."""
     from dataeff.plugins import load_plugins
@@ -147,19 +81,20 @@ def _load(folders: Sequence[Path]) -> tuple[Installed, list[Path]]:
     return installed, [Path(path) for path in sys.path if path and broken]
 
 
-def _find_offers(folders: Sequence[Path]) -> Finding:
+def _find_offers(folders: Sequence[Path]) -> Finding[dict[str, list[Line]]]:
     installed, places = _load(folders)
-    content: Offers = {
-        "strategies": [_strategy(entry) for entry in installed.strategies.entries()],
+    strategies = [_strategy(entry) for entry in installed.strategies.entries()]
+    content = {
+        "strategies": strategies,
         "datasets": [_offer(entry) for entry in installed.datasets.entries()],
         "models": [_offer(entry) for entry in installed.models.entries()],
         "analyses": [_offer(entry) for entry in installed.analyses.entries()],
-        "plugins": [_plugin(plugin, installed) for plugin in installed.plugins],
+        "plugins": [_plugin(plugin, strategies) for plugin in installed.plugins],
     }
     return Finding(content, places)
 
 
-def _offer(entry: Entry) -> Offer:
+def _offer(entry: Entry) -> Line:
     return {
         "name": entry.name,
         "summary": entry.summary,
@@ -176,7 +111,7 @@ def _parameters(entry: Entry) -> list[str]:
         return [f"cannot be read ({type(error).__name__}: {error})"]
 
 
-def _strategy(entry: Entry) -> StrategyOffer:
+def _strategy(entry: Entry) -> Line:
     from dataeff.strategy import hooks_of
 
     return {
@@ -189,50 +124,37 @@ def _strategy(entry: Entry) -> StrategyOffer:
     }
 
 
-def _plugin(plugin: Plugin, installed: Installed) -> PluginOffer:
-    from dataeff.strategy import hooks_of
-
-    entries = installed.offered_by(plugin)
+def _plugin(plugin: Plugin, strategies: list[Line]) -> Line:
+    own = [offer for offer in strategies if offer["source"] == plugin.name]
     return {
         "name": plugin.name,
         "version": plugin.version,
         "source": plugin.source,
-        "strategies": [entry.name for entry in entries],
-        "hooks": sorted({hook for entry in entries for hook in hooks_of(entry.factory)}),
+        "strategies": [offer["name"] for offer in own],
+        "hooks": sorted({hook for offer in own for hook in offer["hooks"]}),
         "error": plugin.error,
         "notes": plugin.notes,
     }
 
 
-def _find_suites(folders: Sequence[Path]) -> Finding:
+def _find_suites(folders: Sequence[Path]) -> Finding[list[Line]]:
     from dataeff.bench.suite import load_suite
     from dataeff.lab import Lab
 
     installed, places = _load(folders)
     lab, found = Lab(installed), []
     for entry in installed.suites.entries():
-        line = SuiteOffer(
-            name=entry.name,
-            source=entry.source,
-            title="",
-            tasks=0,
-            strategies=0,
-            seeds=0,
-            error="",
-        )
+        places.append(Path(str(entry.factory)))
         try:
             suite = load_suite(entry.name, lab)
+            about = (suite.title, len(suite.tasks), len(suite.strategies), suite.seeds, "")
         except DataeffError as error:
-            line["error"] = str(error)
-        else:
-            line["title"], line["seeds"] = suite.title, suite.seeds
-            line["tasks"], line["strategies"] = len(suite.tasks), len(suite.strategies)
-        found.append(line)
-    files = [Path(str(entry.factory)) for entry in installed.suites.entries()]
-    return Finding(found, [*places, *files])
+            about = ("", 0, 0, 0, str(error))
+        found.append(dict(zip(_SUITE, (entry.name, entry.source, *about), strict=True)))
+    return Finding(found, places)
 
 
-def _find_models(folders: Sequence[Path]) -> Finding:
+def _find_models(folders: Sequence[Path]) -> Finding[list[str]]:
     from dataeff.models import model_names
 
     # Plugins come first: one may add to timm's own list.
@@ -240,7 +162,7 @@ def _find_models(folders: Sequence[Path]) -> Finding:
     return Finding(model_names(installed.models), places)
 
 
-def _find_task_keys() -> list[TaskKey]:
+def _find_task_keys() -> list[Line]:
     from dataeff.training.task import Task
 
     return [

@@ -92,10 +92,6 @@ class Installed:
         except Exception as error:
             plugin.error = f"{type(error).__name__}: {error}"
 
-    def offered_by(self, plugin: Plugin) -> list[Entry]:
-        """List the strategies that a plugin registered."""
-        return [entry for entry in self.strategies.entries() if entry.source == plugin.name]
-
 
 def load_plugins(folders: Iterable[Path | str] = ()) -> Installed:
     """Load built-in, installed and loose plugins, one by one.

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
 
 import click
 
 from dataeff import catalogue
+from dataeff.catalogue import Line
 from dataeff.cli.listed import print_json
 from dataeff.cli.shared import json_option
-
-if TYPE_CHECKING:
-    from dataeff.catalogue import TaskKey
 
 
 @click.command()
@@ -31,14 +28,14 @@ def tasks(as_json: bool) -> None:
         click.echo(f"{key}  {line[1]:{default}}  {line[2]}")
 
 
-def _default(key: TaskKey) -> str:
+def _default(key: Line) -> str:
     """Return a default as a suite file has it; nothing can be written there for None."""
     if key["required"]:
         return "required"
     return "none" if key["default"] is None else json.dumps(key["default"])
 
 
-def _meaning(key: TaskKey) -> str:
+def _meaning(key: Line) -> str:
     """Return what a key means, and which values it may take where these have names."""
     choices = re.findall(r"'(\w+)'", key["type"])
     return key["meaning"] + (f" ({', '.join(choices)})" if choices else "")
