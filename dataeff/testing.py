@@ -6,16 +6,13 @@ def test_conforms():
     check_strategy(MyIdea)
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 
@@ -29,7 +26,7 @@ from dataeff.registry import Entry
 from dataeff.strategy import Strategy, adopted
 from dataeff.training.cell import OnEpoch, Result, validated
 from dataeff.training.job import NOWHERE, Job, Place
-from dataeff.training.loop import batches, epoch, epochs, plan_epoch, prepare
+from dataeff.training.loop import batches, epoch, plan_epoch, prepare, train
 from dataeff.training.readback import reading_forbidden
 from dataeff.training.rng import Streams, global_state
 from dataeff.training.spying import Spy, Watch, differing
@@ -122,20 +119,21 @@ def as_member(strategy: Any) -> Active:
     return Active(Entry("strategy", _snake(kind), kind, "test"), {}, strategy)
 
 
+@cache
 def lab_of(installed: Installed) -> Lab:
     """Return the lab of what is installed: its data are loaded once."""
-    if installed not in _LABS:
-        _LABS[installed] = Lab(installed, "cpu")
-    return _LABS[installed]
+    return Lab(installed, "cpu")
 
 
 @cache
-def _installed() -> Installed:
-    """Return what is installed, for those who add nothing to it."""
-    return load_plugins()
+def _trained(installed: Installed, task: Task, strategy: str = "") -> Result:
+    """Train with one strategy, or with none, once: it takes part in many pairs."""
+    lab = lab_of(installed)
+    return lab.run(task, lab.composition(strategy) if strategy else [], 0)
 
 
-_LABS: WeakKeyDictionary[Installed, Lab] = WeakKeyDictionary()
+# What is installed, for those who add nothing to it.
+_installed = cache(load_plugins)
 
 
 def _snake(kind: type) -> str:
@@ -156,13 +154,13 @@ class _Kit:
         # A class is registered where nobody else looks.
         known = all(isinstance(strategy, str) for strategy in strategies)
         self.installed = installed or (_installed() if known else load_plugins())
+        self.alone = len(strategies) == 1
         # There are many pairs, and each of the two is checked for longer when it is alone.
-        epochs = TASK.epochs if len(strategies) == 1 else TASK.epochs - 1
+        epochs = TASK.epochs if self.alone else TASK.epochs - 1
         self.task = TASK.model_copy(update={"model": model, "epochs": epochs})
         self.names = [self._name(strategy) for strategy in strategies]
         # A lab of its own where one is looked at closely: it may do harm to the data.
-        alone = len(strategies) == 1
-        self.lab = Lab(self.installed, "cpu") if alone else lab_of(self.installed)
+        self.lab = Lab(self.installed, "cpu") if self.alone else lab_of(self.installed)
         self.composition = self.lab.composition("+".join(self.names))
 
     def _name(self, strategy: str | type) -> str:
@@ -203,18 +201,13 @@ class _Kit:
         with self.lab.started(self.task, strategies, 0) as job:
             prepare(job)
             with watch.over(job):
-                for plan in epochs(job, watch.unseen(validated)):
-                    for _ in batches(job, plan):
-                        pass
+                train(job, watch.unseen(validated))
         return watch
 
-    @cached_property
+    @property
     def plain(self) -> Result:
         """The same training without a strategy."""
-        known = _PLAIN.setdefault(self.installed, {})
-        if self.task.id not in known:
-            known[self.task.id] = lab_of(self.installed).run(self.task, [], 0)
-        return known[self.task.id]
+        return _trained(self.installed, self.task)
 
     # The rules --------------------------------------------------------------------------------
 
@@ -288,9 +281,9 @@ class _Kit:
         stops = range(2, whole.run.epoch + 1)
         with tempfile.TemporaryDirectory() as name:
             place = Place(Path(name))
-            for last in stops if len(self.names) == 1 else stops[1:2]:
+            for last in stops if self.alone else stops[1:2]:
                 with contextlib.suppress(_Stopped):
-                    self.train(place=place, on_epoch=_stop_in(last))
+                    self.train(place=place, on_epoch=partial(_stop_in, last))
             resumed = self.train(place=place)
         assert torch.equal(weights(resumed), weights(whole)), (
             "a run that was stopped and resumed ends with other weights: keep all state in "
@@ -308,9 +301,7 @@ class _Kit:
                 job.resume()
                 plugins = [part.plugin for part in job.run.strategies]
                 spies = [Spy(plugin, then) for plugin, then in zip(plugins, old, strict=True)]
-                for plan in epochs(job, validated):
-                    for _ in batches(job, plan):
-                        pass
+                train(job, validated)
         for spy in spies:
             for name, (then, now) in spy.missed.items():
                 raise AssertionError(
@@ -366,18 +357,14 @@ class _Kit:
         )
 
     def both_savings_show(self) -> None:
-        parts = self.composition.fresh()
-        if {part.plugin.saves for part in parts} != {"rows"}:
+        if {part.plugin.saves for part in self.composition.fresh()} != {"rows"}:
             return
         # Long enough that what needs a few epochs of history also saves in half of them.
         longer = self.task.model_copy(update={"epochs": 2 * TASK.epochs})
         pair = self.train(task=longer).record["rows"]["trained"]
-        known = _ROWS_ALONE.setdefault(self.installed, {})
         for name in self.names:
-            if (key := (name, self.task.model)) not in known:
-                alone = self.lab.run(longer, self.lab.composition(name), 0).record
-                known[key] = alone["rows"]["trained"]
-            assert pair < known[key], f"together they train {pair} rows, {name} alone {known[key]}"
+            alone = _trained(self.installed, longer, name).record["rows"]["trained"]
+            assert pair < alone, f"together they train {pair} rows, {name} alone {alone}"
 
     def listed_order_matters_only_where_hooks_are_shared(self) -> None:
         first, second = (set(part.hooks()) for part in self.composition.parts)
@@ -389,9 +376,6 @@ class _Kit:
         )
 
 
-_PLAIN: WeakKeyDictionary[Installed, dict[str, Result]] = WeakKeyDictionary()
-# A strategy takes part in many pairs, and trains the same rows alone before each.
-_ROWS_ALONE: WeakKeyDictionary[Installed, dict[tuple[str, str], int]] = WeakKeyDictionary()
 _SAVES: dict[str, Callable[[dict[str, Any]], float]] = {
     "rows": lambda record: record["rows"]["trained"],
     "forward": lambda record: record["rows"]["forwarded"],
@@ -404,12 +388,9 @@ class _Stopped(Exception):
     """Ends a run as a kill would, between two epochs."""
 
 
-def _stop_in(last: int) -> Callable[..., None]:
-    def on_epoch(epoch: int, epochs: float, record: Any) -> None:
-        if epoch == last:
-            raise _Stopped
-
-    return on_epoch
+def _stop_in(last: int, epoch: int, epochs: float, record: Any) -> None:
+    if epoch == last:
+        raise _Stopped
 
 
 class _Watcher(Strategy):
@@ -422,10 +403,4 @@ class _Watcher(Strategy):
     def prepare(self, run):
         self.states.append(global_state(run.device))
 
-    @hookimpl
-    def on_epoch_end(self, run):
-        self.states.append(global_state(run.device))
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return nothing: a checkpoint need not hold what it has seen."""
-        return {}
+    on_epoch_end = prepare
