@@ -1,7 +1,5 @@
 """Which ways to train on less data really save time, at what accuracy, and how sure are we?"""
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """What is costly to find out, kept in the user's cache folder for as long as it holds."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import json

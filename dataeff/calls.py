@@ -1,12 +1,12 @@
 """The hooks of one run, resolved once: what is called in every batch must cost nothing."""
 
-from __future__ import annotations
-
-import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial, wraps
+from itertools import pairwise
 from pathlib import Path
+from traceback import walk_tb
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,7 +46,11 @@ class Calls:
         manager.register(SimpleNamespace(**rest), name="default")
         # pluggy calls the last registered first.
         for strategy in reversed(strategies):
-            _register(manager, strategy)
+            try:
+                manager.register(strategy.plugin, name=strategy.entry.name)
+                manager.check_pending()
+            except pluggy.PluginValidationError as error:
+                raise StrategyError(f"{strategy.entry.name}: {error}") from None
         self._manager = manager
         by_plugin = {id(strategy.plugin): strategy for strategy in strategies}
         for name in LOOP_HOOKS:
@@ -72,10 +76,7 @@ class Calls:
             others = [other for other in plugins if other is not plugin]
             drain = self._manager.subset_hook_caller("drain", others)
             select = self._manager.subset_hook_caller("select_batch", plugins[: place + 1])
-            yield (
-                functools.partial(self._call, "drain", drain),
-                functools.partial(self._call, "select_batch", select),
-            )
+            yield partial(self._call, "drain", drain), partial(self._call, "select_batch", select)
 
     def _call(self, name: str, caller: Any, *arguments: Any) -> Any:
         given = dict(zip(_ARGUMENTS[name], arguments, strict=True))
@@ -85,14 +86,11 @@ class Calls:
 
     def _resolved(self, name: str, caller: Any, impls: list[Any]) -> Callable[..., Any]:
         if any(impl.wrapper for impl in impls):
-            return functools.partial(self._call, name, caller)
+            return partial(self._call, name, caller)
         functions = [_positional(impl, _ARGUMENTS[name]) for impl in reversed(impls)]
-        if HOOKS[name] == "own":
-            call = functions[0]
-        elif not functions:
+        if not functions:
             return _nothing
-        else:
-            call = _each(functions)
+        call = functions[0] if HOOKS[name] == "own" else _each(functions)
         if all(impl.plugin_name == "default" for impl in impls):
             return call
 
@@ -123,7 +121,7 @@ class Calls:
             result = yield from function(*arguments)
             return hold(result, given) if self.checking else result
 
-        return functools.wraps(function)(wrap if impl.wrapper else call)
+        return wraps(function)(wrap if impl.wrapper else call)
 
 
 def _nothing(*arguments: Any) -> tuple[()]:
@@ -147,15 +145,6 @@ def _positional(impl: Any, names: tuple[str, ...]) -> Callable[..., Any]:
         return function
     places = [names.index(name) for name in impl.argnames]
     return lambda *arguments: function(*[arguments[place] for place in places])
-
-
-def _register(manager: pluggy.PluginManager, strategy: Active) -> None:
-    name = strategy.entry.name
-    try:
-        manager.register(strategy.plugin, name=name)
-        manager.check_pending()
-    except pluggy.PluginValidationError as error:
-        raise StrategyError(f"{name}: {error}") from None
 
 
 @contextmanager
@@ -183,17 +172,16 @@ def blaming(strategies: Sequence[Active]) -> Iterator[None]:
 
 def _culprit(strategies: Sequence[Active], error: Exception) -> tuple[Active, str] | None:
     """Return the innermost hook of a strategy that the error came from."""
-    code = {
+    hooks = {
         inspect.unwrap(getattr(strategy.plugin, hook)).__code__: (strategy, hook)
         for strategy in strategies
         for hook in hooks_of(strategy.plugin)
     }
-    found, trace = None, error.__traceback__
-    while trace:
-        inner = trace.tb_next
+    found = None
+    codes = [frame.f_code for frame, _ in walk_tb(error.__traceback__)]
+    for code, inner in pairwise([*codes, None]):
         # pluggy throws what an inner hook raised through the wrappers around it: not their fault.
-        passed_on = inner and inner.tb_frame.f_code.co_filename.startswith(_PLUGGY)
+        passed_on = inner and inner.co_filename.startswith(_PLUGGY)
         if not passed_on:
-            found = code.get(trace.tb_frame.f_code, found)
-        trace = inner
+            found = hooks.get(code, found)
     return found

@@ -1,7 +1,5 @@
 """What a strategy costs: suites add controls of the same cost, and leaderboards judge by them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

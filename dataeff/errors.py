@@ -1,7 +1,5 @@
 """Errors that teach: each says what was wrong and what to type instead."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 

@@ -1,7 +1,5 @@
 """Files that appear whole or not at all: the only place that touches what results are kept in."""
 
-from __future__ import annotations
-
 import gc
 import json
 import math

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
@@ -17,7 +17,6 @@ from dataeff.errors import DataeffError
 from dataeff.models import build_model
 from dataeff.plugins import Installed
 from dataeff.training.cell import OnEpoch, Result, deterministic, train_cell
-from dataeff.training.child import AnyJob
 from dataeff.training.job import NOWHERE, Ground, Job, Place
 from dataeff.training.rng import forked
 from dataeff.training.task import Task
@@ -85,24 +84,13 @@ class Lab:
         build = partial(build_model, task.model, models, classes=classes, shape=shape)
         return Ground(data.train, shape, build, self.device)
 
+    @contextmanager
     def started(
         self, task: Task, strategies: Sequence[Active], seed: int, place: Place = NOWHERE
-    ) -> AbstractContextManager[Job]:
+    ) -> Iterator[Job]:
         """Set a run up, for as long as it is worked with: what fails inside names who failed."""
-        return self.started_as(Job, task, strategies, seed, place)
-
-    @contextmanager
-    def started_as(
-        self,
-        kind: type[AnyJob],
-        task: Task,
-        strategies: Sequence[Active],
-        seed: int,
-        place: Place = NOWHERE,
-    ) -> Iterator[AnyJob]:
-        """Set a run of this kind up."""
         with self.working(task, strategies):
-            job = kind(task, strategies, seed, self.ground(task), place)
+            job = Job(task, strategies, seed, self.ground(task), place)
             job.set_up()
             yield job
 
@@ -111,8 +99,7 @@ class Lab:
         """Leave no trace in the process: global random state, deterministic algorithms."""
         if self.device.type != "cpu" and self.device.index is not None:
             torch.accelerator.set_device_index(self.device.index)
-        wanted = deterministic(task.deterministic)
-        with forked(self.device), wanted, blaming(strategies):
+        with forked(self.device), deterministic(task.deterministic), blaming(strategies):
             yield
 
     def run(
@@ -124,9 +111,7 @@ class Lab:
         on_epoch: OnEpoch | None = None,
     ) -> Result:
         """Train one cell, from its start or from the checkpoint in its folder."""
-        strategies = (
-            composition.fresh() if isinstance(composition, Composition) else list(composition)
-        )
+        strategies = composition.fresh() if isinstance(composition, Composition) else composition
         watch = {} if on_epoch is None else {"on_epoch": on_epoch}
         with self.started(task, strategies, seed, place) as job:
             return train_cell(job, self.data(task).test, **watch)

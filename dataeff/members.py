@@ -1,7 +1,5 @@
 """The public names of a class with their types and documentation, read off its source."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The notation `name[key=value]+name`: the label on the leaderboard is the thing you type."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +10,7 @@ FREE = "?"
 """Written for the value that a suite is to find by itself."""
 
 _PART = re.compile(r"\s*(?P<name>[^\[\]+=,\s]+)\s*(\[(?P<params>(\"[^\"]*\"|[^\]\"])*)\])?\s*")
-_PARAM = re.compile(r"\s*(?P<key>\w+)\s*=\s*(\"(?P<quoted>[^\"]*)\"|(?P<plain>[^,\"]*))\s*")
+_PARAM = re.compile(r"\s*(?P<key>\w+)\s*=\s*(\"(?P<quoted>[^\"]*)\"|(?P<plain>[^,\"]*))\s*(,|\Z)")
 
 
 @dataclass(frozen=True)
@@ -68,14 +66,9 @@ def _parse_params(text: str, whole: str) -> dict[str, str]:
         if not match or match["key"] in params:
             reason = f"{match['key']} is given twice" if match else "write [key=value,key=value]"
             raise DataeffError(f"Cannot read the parameters of {whole!r}: {reason}.")
-        params[match["key"]] = (
-            (match["quoted"] or "") if match["plain"] is None else match["plain"].strip()
-        )
-        at = match.end() + 1
-        if at <= len(text) and text[at - 1] != ",":
-            raise DataeffError(
-                f"Cannot read the parameters of {whole!r}: write [key=value,key=value]."
-            )
+        quoted, plain = match["quoted"], match["plain"]
+        params[match["key"]] = plain.strip() if quoted is None else quoted
+        at = match.end()
     return params
 
 

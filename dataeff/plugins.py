@@ -1,7 +1,5 @@
 """Discovery of installed plugins: loaded one by one, so that a broken one harms nobody else."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import importlib.util
@@ -50,7 +48,8 @@ class Installed:
 
     def add(self, plugin: Plugin, module: ModuleType) -> None:
         """Let one plugin module register what it offers."""
-        manager = _manager()
+        manager = pluggy.PluginManager(hookspecs.PROJECT)
+        manager.add_hookspecs(hookspecs)
         manager.register(module, name=plugin.name)
         manager.check_pending()
         for kind in _KINDS:
@@ -134,9 +133,3 @@ def _load_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
-
-
-def _manager() -> pluggy.PluginManager:
-    manager = pluggy.PluginManager(hookspecs.PROJECT)
-    manager.add_hookspecs(hookspecs)
-    return manager

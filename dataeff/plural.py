@@ -1,7 +1,5 @@
 """How many of something there are, in words; torch is not needed to say so."""
 
-from __future__ import annotations
-
 
 def counted(number: int, one: str, many: str | None = None) -> str:
     """Return a number and the word for so many: `1 cell`, `3 strategies`, `2 runs were`."""

@@ -1,7 +1,5 @@
 """Names to factories: parameters read off their signatures, wildcards, did-you-mean."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from dataclasses import dataclass, is_dataclass, replace
@@ -180,15 +178,14 @@ class Entry:
                 )
         values = {}
         for key, parameter in known.items():
-            if key not in params and parameter.default is _REQUIRED:
+            value = params.get(key, parameter.default)
+            if value is _REQUIRED:
                 raise DataeffError(
                     f"{self.kind} {self.name} needs {key}: write {self.name}[{key}=...]."
                 )
-            if params.get(key) == FREE:
-                values[key] = FREE
-                continue
             try:
-                values[key] = parameter.read(params[key]) if key in params else parameter.default
+                asked = key in params and value != FREE
+                values[key] = parameter.read(value) if asked else value
             except ValidationError as error:
                 why = error.errors()[0]["msg"].replace("Input should be", "it should be")
                 raise DataeffError(
@@ -208,34 +205,28 @@ class Entry:
         return format_part(self.name, shown)
 
 
-class Registry:
+class Registry(dict[str, Entry]):
     """The registered names of one kind ('strategy', 'dataset', 'model', 'suite', 'analysis')."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self._entries: dict[str, Entry] = {}
 
     def register(self, name: str, factory: Any, source: str = "") -> None:
         """Add a name; a clash raises, because a benchmark must not swap a method silently."""
-        if name in self._entries:
-            first = self._entries[name].source
+        if name in self:
+            first = self[name].source
             raise DataeffError(
                 f"{self.kind} {name!r} is registered by both {first} and {source}; rename one."
             )
-        same = [entry.name for entry in self._entries.values() if entry.factory is factory]
-        self._entries[name] = Entry(self.kind, name, factory, source, *same[:1])
+        same = [entry.name for entry in self.values() if entry.factory is factory]
+        self[name] = Entry(self.kind, name, factory, source, *same[:1])
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._entries
-
-    def __getitem__(self, name: str) -> Entry:
-        if name not in self._entries:
-            special = {"strategy": "strategies", "analysis": "analyze"}
-            listing = special.get(self.kind, f"{self.kind}s")
-            hint = did_you_mean(name, self._entries)
-            raise UnknownName(f"There is no {self.kind} {name!r}.{hint} See: dataeff {listing}")
-        return self._entries[name]
+    def __missing__(self, name: str) -> Entry:
+        special = {"strategy": "strategies", "analysis": "analyze"}
+        listing = special.get(self.kind, f"{self.kind}s")
+        hint = did_you_mean(name, self)
+        raise UnknownName(f"There is no {self.kind} {name!r}.{hint} See: dataeff {listing}")
 
     def entries(self, pattern: str = "*") -> list[Entry]:
         """List entries whose name matches a wildcard pattern, sorted by name."""
-        return [self._entries[name] for name in sorted(self._entries) if fnmatch(name, pattern)]
+        return [self[name] for name in sorted(self) if fnmatch(name, pattern)]

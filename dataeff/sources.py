@@ -1,7 +1,5 @@
 """Sources: what a result hangs on, as a hash of the code behind it."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib.util

@@ -1,7 +1,5 @@
 """The contract of a strategy: what its class may declare, checked when the class is made."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from types import FunctionType
@@ -107,19 +105,18 @@ def _check(cls: type) -> None:
 
 def _declared(cls: type) -> Iterator[tuple[str, Any]]:
     """Yield what a class declares: public names in small letters that are no functions."""
-    fields = set(_annotated(cls))
+    others = {*_annotated(cls), "no_effect"}
     for name, value in vars(cls).items():
-        if name.startswith("_") or name != name.lower() or name in fields or name == "no_effect":
+        if name.startswith("_") or name != name.lower() or name in others:
             continue
         if name in _TYPES or not (callable(value) or hasattr(value, "__get__")):
             yield name, value
 
 
-def _annotated(cls: type) -> Iterator[str]:
-    """Yield the names with a type that dataclasses would make parameters of."""
-    for name, kind in inspect.get_annotations(cls).items():
-        if "ClassVar" not in str(kind):
-            yield name
+def _annotated(cls: type) -> list[str]:
+    """List the names with a type that dataclasses would make parameters of."""
+    kinds = inspect.get_annotations(cls)
+    return [name for name, kind in kinds.items() if "ClassVar" not in str(kind)]
 
 
 def _check_method(where: str, name: str, method: FunctionType) -> None:
@@ -167,9 +164,5 @@ def hooks_of(strategy: Any) -> list[str]:
 
 def owned_hooks(strategy: Any) -> list[str]:
     """List the own-hooks that a strategy implements other than by wrapping."""
-    options = {
-        name: getattr(getattr(strategy, name, None), "dataeff_impl", None)
-        for name in LOOP_HOOKS
-        if HOOKS[name] == "own"
-    }
-    return [name for name, opts in options.items() if opts and not opts["wrapper"]]
+    own = [name for name in hooks_of(strategy) if HOOKS[name] == "own"]
+    return [name for name in own if not getattr(strategy, name).dataeff_impl["wrapper"]]

@@ -67,7 +67,7 @@ def installed(shared_installed) -> Installed:
     """What is installed, with registries that a test may add to."""
     fresh = Installed(plugins=list(shared_installed.plugins))
     for kind in ("strategies", "datasets", "models", "suites", "analyses"):
-        getattr(fresh, kind)._entries.update(getattr(shared_installed, kind)._entries)
+        getattr(fresh, kind).update(getattr(shared_installed, kind))
     return fresh
 
 

@@ -98,7 +98,9 @@ class Site:
         """Set a run up, short and timed."""
         trial = Trial(self.task, self.lab.device, self.steps)
         strategies = cell.composition.fresh()
-        with self.lab.started_as(ShortJob, self.task, strategies, cell.seed) as job:
+        with self.lab.working(self.task, strategies):
+            job = ShortJob(self.task, strategies, cell.seed, self.lab.ground(self.task))
+            job.set_up()
             job.trial = trial
             yield job
 

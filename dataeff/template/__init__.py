@@ -1,7 +1,5 @@
 """The package that `dataeff plugins new` writes: templates, and how they are filled in."""
 
-from __future__ import annotations
-
 import importlib.resources
 import re
 from collections.abc import Container
