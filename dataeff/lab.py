@@ -51,9 +51,7 @@ class Lab:
     def composition(self, text: str) -> Composition:
         """Return a composition as typed; a text is read once, its canonical form never again."""
         if text not in self._compositions:
-            found = Composition.read(text, self.installed)
-            self.know(found)
-            self._compositions[text] = self._compositions[found.text]
+            self._compositions[text] = self.know(Composition.read(text, self.installed))
         return self._compositions[text]
 
     def know(self, composition: Composition) -> Composition:

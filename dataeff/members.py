@@ -81,9 +81,7 @@ def _form(owner: str, function: ast.FunctionDef, marks: list[str]) -> str:
         return f"{function.name}: {returns}"
     if "contextmanager" in marks:
         returns = returns.replace("Iterator", "AbstractContextManager", 1)
-    arguments = function.args
     if "staticmethod" not in marks:
-        first = arguments.posonlyargs or arguments.args
-        del first[:1]
+        del function.args.args[:1]
     whose = f"{owner}." if {"classmethod", "staticmethod"} & set(marks) else ""
-    return f"{whose}{function.name}({ast.unparse(arguments)}) -> {returns}"
+    return f"{whose}{function.name}({ast.unparse(function.args)}) -> {returns}"

@@ -65,13 +65,11 @@ class Installed:
 
     def add_strategy(self, name: str, cls: type, source: str) -> list[str]:
         """Register a strategy's class; return what its author should know."""
-        if cls in self._adopted:
-            kind, note = self._adopted[cls], ""
-        else:
-            kind, note = adopted(cls)
-            self._adopted[cls] = kind
-        self.strategies.register(name, kind, source=source)
-        return [note] if note else []
+        notes: list[str] = []
+        if cls not in self._adopted:
+            self._adopted[cls], notes = adopted(cls)
+        self.strategies.register(name, self._adopted[cls], source=source)
+        return notes
 
     def strategy(self, name: str) -> Entry:
         """Return a strategy by name; where there is none, plugins that are broken are told of."""

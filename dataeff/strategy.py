@@ -135,26 +135,26 @@ def _check_method(where: str, name: str, method: FunctionType) -> None:
             raise StrategyError(f"{where}, in {name}: {parameter.name} must not have a default.")
 
 
-def adopted(cls: type) -> tuple[type[Strategy], str]:
-    """Return a class as a strategy, and what there is to say of it.
+def adopted(cls: type) -> tuple[type[Strategy], list[str]]:
+    """Return a class as a strategy, and what its author should know of it.
 
     A plain class, as strategies were in version 0.1, is held to the same rules; `claims` is read as
     `reserves`.
     """
     if not inspect.isclass(cls):
         raise StrategyError(f"{cls!r} is no class: register(name, Class) takes a strategy's class.")
-    note = ""
+    notes = []
     if not issubclass(cls, Strategy):
         more: dict[str, Any] = {"__doc__": cls.__doc__, "__module__": cls.__module__}
         if claims := getattr(cls, "claims", ()):
             more["reserves"] = (claims,) if isinstance(claims, str) else tuple(claims)
-            note = f"{cls.__name__}: claims is called reserves now; rename it."
+            notes = [f"{cls.__name__}: claims is called reserves now; rename it."]
         cls = type(cls.__name__, (cls, Strategy), more)
     if cls.__hash__ is None:
         raise StrategyError(
             f"{cls.__name__}: equal strategies must stay two; write @dataclass(eq=False)."
         )
-    return cls, note
+    return cls, notes
 
 
 def hooks_of(strategy: Any) -> list[str]:

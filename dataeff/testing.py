@@ -183,10 +183,9 @@ class _Kit:
             raise NotConforming(f"{text} breaks the rule '{rule}': {broken}") from broken
         return rule
 
-    def train(self, *more: Active, **options: Any) -> Result:
+    def train(self, *more: Active, task: Task | None = None, **options: Any) -> Result:
         """Train the composition, with others that look on before it."""
-        task = options.pop("task", self.task)
-        return self.lab.run(task, [*more, *self.composition.fresh()], 0, **options)
+        return self.lab.run(task or self.task, [*more, *self.composition.fresh()], 0, **options)
 
     @cached_property
     def result(self) -> Result:
@@ -256,10 +255,9 @@ class _Kit:
         for old, new in zip(before, self._tensors(), strict=True):
             assert torch.equal(old, new), "the dataset was changed in place"
         first, *rest = watcher.states
-        for state in rest:
-            assert not differing(first, state), (
-                "global random state was used: draw only from run.rng(name)"
-            )
+        assert not any(differing(first, state) for state in rest), (
+            "global random state was used: draw only from run.rng(name)"
+        )
 
     def _tensors(self) -> list[torch.Tensor]:
         data = self.lab.data(self.task)

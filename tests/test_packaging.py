@@ -30,7 +30,7 @@ def test_everything_travels(wheel):
         "dataeff_suites/quickstart.toml",
         "dataeff_plugins/random_backprop.py",
         "dataeff/py.typed",
-        "dataeff/template/module.py.in",
+        "dataeff/template/dataeff_NAME.py.in",
         "dataeff/report/web/page.html",
     ):
         assert name in names

@@ -1,6 +1,5 @@
 """The package that `dataeff plugins new` writes: templates, and how they are filled in."""
 
-import importlib.resources
 import re
 from collections.abc import Container
 from keyword import iskeyword
@@ -8,13 +7,6 @@ from pathlib import Path
 from string import Template
 
 from dataeff.errors import DataeffError
-
-_FILES = {
-    "pyproject.toml.in": "pyproject.toml",
-    "module.py.in": "dataeff_$name.py",
-    "test.py.in": "test_$name.py",
-    "README.md.in": "README.md",
-}
 
 
 def write_package(text: str, into: Path, taken: Container[str] = ()) -> Path:
@@ -36,8 +28,7 @@ def write_package(text: str, into: Path, taken: Container[str] = ()) -> Path:
     if folder.exists():
         raise DataeffError(f"{folder} is there already; choose another name or delete it.")
     folder.mkdir(parents=True)
-    templates = importlib.resources.files("dataeff.template")
-    for source, target in _FILES.items():
-        content = Template(templates.joinpath(source).read_text(encoding="utf-8")).substitute(words)
-        (folder / Template(target).substitute(words)).write_text(content, encoding="utf-8")
+    for source in Path(__file__).parent.glob("*.in"):
+        content = Template(source.read_text(encoding="utf-8")).substitute(words)
+        (folder / source.stem.replace("NAME", name)).write_text(content, encoding="utf-8")
     return folder
