@@ -79,11 +79,12 @@ class Composition:
                 )
             entry = installed.strategy(part.name)
             found.append(Part(entry, entry.read(part.params)))
-        composition = cls(tuple(found))
-        check_conflicts(composition.parts)
-        # What cannot be built is told now.
-        (composition.example if composition.is_open else composition).fresh()
-        return composition
+        whole = cls(tuple(found))
+        check_conflicts(whole.parts)
+        # What cannot be built is told now, with some value for one that is still to be found.
+        closed = whole.at(whole.range.guesses[0]) if whole.is_open else whole
+        closed.fresh()
+        return whole
 
     @classmethod
     def of(cls, parameters: Mapping[str, dict[str, Any]], installed: Installed) -> Composition:
@@ -124,28 +125,25 @@ class Composition:
 
     # A value that is still to be found --------------------------------------------------------
 
+    @property
+    def is_open(self) -> bool:
+        """Say whether a value is still to be found."""
+        return any(FREE in part.values.values() for part in self.parts)
+
     @cached_property
-    def _free(self) -> list[tuple[int, str]]:
-        return [
+    def free(self) -> tuple[int, str]:
+        """Return which part has the value to be found, and under which name."""
+        found = [
             (place, key)
             for place, part in enumerate(self.parts)
             for key, value in part.values.items()
             if value == FREE
         ]
-
-    @property
-    def is_open(self) -> bool:
-        """Say whether a value is still to be found."""
-        return bool(self._free)
-
-    @property
-    def free(self) -> tuple[int, str]:
-        """Return which part has the value to be found, and under which name."""
-        if len(self._free) != 1:
+        if len(found) != 1:
             raise DataeffError(
-                f"{self} has {len(self._free)} values to find; write all but one of them."
+                f"{self} has {len(found)} values to find; write all but one of them."
             )
-        return self._free[0]
+        return found[0]
 
     @cached_property
     def range(self) -> Range:
@@ -166,11 +164,6 @@ class Composition:
         entry = parts[place].entry
         parts[place] = Part(entry, entry.read({**parts[place].values, key: value}))
         return Composition(tuple(parts))
-
-    @cached_property
-    def example(self) -> Composition:
-        """Return the composition with some value, for what does not hang on it."""
-        return self.at(self.range.guesses[0])
 
 
 def check_conflicts(parts: Sequence[Part]) -> None:

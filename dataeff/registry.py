@@ -67,12 +67,10 @@ class Parameter:
             schema = TypeAdapter(self.type).json_schema()
         except PydanticUserError:
             return None
-        numbers = [
-            form
-            for form in schema.get("anyOf", [schema])
-            if form.get("type") in ("number", "integer") and not form.keys() & {"enum", "const"}
-        ]
-        return _range(numbers[0], self.default) if numbers else None
+        for form in schema.get("anyOf", [schema]):
+            if form.get("type") in ("number", "integer") and not form.keys() & {"enum", "const"}:
+                return _range(form, self.default)
+        return None
 
     def __str__(self) -> str:
         shown = "" if self.default is _REQUIRED else f"={format_value(self.default)}"
