@@ -29,14 +29,13 @@ def own_sources(name: str) -> dict[str, str]:
             continue
         texts[name] = text
         for node in ast.walk(ast.parse(text)):
+            names = []
             if isinstance(node, ast.ImportFrom) and not node.level:
                 whole = [f"{node.module}.{alias.name}" for alias in node.names]
                 # What is imported is a module itself, or something that a module holds.
                 names = [other if source_of(other) else str(node.module) for other in whole]
             elif isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
-            else:
-                continue
             waiting += [other for other in names if _own(name) == _own(other)]
     return texts
 
