@@ -1,21 +1,12 @@
 """Suites: TOML files that name tasks and the strategies to compare on them."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from dataeff.bench.controls import control_kinds
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
@@ -24,10 +15,8 @@ from dataeff.notation import is_open, parse_one
 from dataeff.training.task import Task
 
 
-class Published(BaseModel):
+class Published(BaseModel, extra="forbid"):
     """A figure from a paper, to be printed beside the measured one."""
-
-    model_config = ConfigDict(extra="forbid")
 
     strategy: str
     task: str | None = None
@@ -40,10 +29,8 @@ class Published(BaseModel):
     source: str
 
 
-class Claim(BaseModel):
+class Claim(BaseModel, extra="forbid"):
     """What a paper says of a strategy, to be judged by the intervals that are measured."""
-
-    model_config = ConfigDict(extra="forbid")
 
     text: str
     source: str = ""
@@ -57,7 +44,7 @@ class Claim(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _says_something(self) -> Claim:
+    def _says_something(self) -> Self:
         if self.accuracy is None and self.speedup is None:
             raise ValueError("say what is claimed: accuracy, speedup, or both")
         if self.speedup is None and self.clock != "total":
@@ -65,10 +52,8 @@ class Claim(BaseModel):
         return self
 
 
-class Suite(BaseModel):
+class Suite(BaseModel, extra="forbid"):
     """One or more tasks and the strategies to compare on them; the first one is the reference."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str
     title: str = ""
@@ -141,7 +126,13 @@ def load_suite(text: str, lab: Lab) -> Suite:
     # claims, some of which then wait for their runs.
     for number, claim in enumerate(suite.claims):
         for key in ("strategy", "against"):
-            _check_runs(getattr(claim, key), suite, f"{path}: claims.{number}.{key}")
+            strategy = getattr(claim, key)
+            if strategy not in suite.strategies:
+                raise DataeffError(
+                    f"{path}: claims.{number}.{key}: this suite does not run {strategy}, so the "
+                    "claim could never be judged; add it to strategies."
+                    f"{did_you_mean(strategy, suite.strategies)}"
+                )
     return suite
 
 
@@ -191,15 +182,6 @@ def _check_task(task: str | None, suite: Suite, place: str) -> None:
         raise UnknownName(f"{place}: there is no task {task!r}.{hint}")
 
 
-def _check_runs(strategy: str, suite: Suite, place: str) -> None:
-    if strategy not in suite.strategies:
-        hint = did_you_mean(strategy, suite.strategies)
-        raise DataeffError(
-            f"{place}: this suite does not run {strategy}, so the claim could never be judged; "
-            f"add it to strategies.{hint}"
-        )
-
-
 def _check_only(suite: Suite) -> None:
     for text, names in suite.only.items():
         if is_open(text) or text in (suite.reference, suite.match):
@@ -244,11 +226,7 @@ def _explain(error: ValidationError, where: str) -> str:
     first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        tables: dict[Any, type[BaseModel]] = {
-            "tasks": Task,
-            "published": Published,
-            "claims": Claim,
-        }
+        tables: dict[Any, Any] = {"tasks": Task, "published": Published, "claims": Claim}
         table = tables.get(first["loc"][0], Suite)
         known = [name for name in table.model_fields if (table, name) != (Suite, "name")]
         hint = did_you_mean(str(first["loc"][-1]), known) or f" Known keys: {', '.join(known)}."
