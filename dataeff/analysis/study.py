@@ -14,7 +14,7 @@ from torch import Tensor
 from dataeff.analysis.picture import picture
 from dataeff.bench.cells import Cell, Scene, write_record
 from dataeff.bench.conditions import conditions
-from dataeff.bench.results import held, is_done
+from dataeff.bench.results import held, settled
 from dataeff.bench.runner import Event, Watcher, empty
 from dataeff.composition import Active, Composition, Part, check_conflicts, watching
 from dataeff.errors import DataeffError, UnknownName
@@ -115,7 +115,7 @@ class Study:
 
     def _train(self, cell: Cell, parts: list[Active]) -> Result:
         # The last checkpoint stays, and holds the whole run: what is done is read by resuming it.
-        done = is_done(cell.folder) and (cell.folder / "checkpoint.pt").exists()
+        done = settled(cell.record()) and (cell.folder / "checkpoint.pt").exists()
 
         def tell(kind: str, share: float = 0.0, record: Mapping[str, Any] | None = None) -> None:
             if not done:

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from dataeff.bench.conditions import conditions_id
-from dataeff.bench.results import cell_folder
 from dataeff.composition import Composition
-from dataeff.files import write_json
+from dataeff.files import read_json, slug, write_json
 from dataeff.lab import Lab
 from dataeff.models.identity import identity_of
 from dataeff.training.artefact import Shelf
@@ -106,7 +105,12 @@ class Cell:
     @cached_property
     def folder(self) -> Path:
         """Return its folder: readable, and unique by all that may change its numbers."""
-        return cell_folder(self.root, self.task_name, self.strategy, self.seed, self.version[:8])
+        what = f"{slug(self.task_name)[:60]}-{slug(self.strategy)[:60]}"
+        return self.root / f"{what}-s{self.seed}-{self.version[:8]}"
+
+    def record(self) -> Any:
+        """Read what came of it; None where that is not known yet."""
+        return read_json(self.folder / "run.json")
 
     def shelf(self, results: Path) -> Shelf:
         """Return where it leaves, and finds, what other cells may reuse."""
@@ -117,29 +121,26 @@ class Cell:
 def write_record(cell: Cell, record: dict[str, Any]) -> None:
     """Write run.json: what was trained, under which conditions, and what came of it."""
     scene, composition = cell.scene, cell.composition
-    head = {
+    content = {
         "schema": SCHEMA,
         "suite": cell.suite,
         "task_name": cell.task_name,
         "data": scene.data,
         "network": scene.network,
         "version": cell.version,
-    }
-    what = {
         "strategy": cell.strategy,
         "parameters": composition.parameters,
         "task": cell.task.model_dump(mode="json"),
         "task_id": cell.task.id,
         "seed": cell.seed,
-    }
-    tail = {
+        **record,
         "sources": composition.sources,
         "conditions_id": scene.conditions_id,
         "conditions": scene.conditions,
         "provenance": scene.provenance,
         "ended": datetime.now(UTC).isoformat(timespec="microseconds"),
     }
-    write_json(cell.folder / "run.json", {**head, **what, **record, **tail})
+    write_json(cell.folder / "run.json", content)
 
 
 Again = Callable[[dict[str, Any] | None], bool]

@@ -1,8 +1,6 @@
 """What is shown while a suite runs: a bar with time left, or one line per cell when piped."""
 
-from __future__ import annotations
-
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,29 +12,16 @@ from dataeff.errors import one_line
 from dataeff.plural import counted
 
 
-class _Bar:
+class _Bar(Progress):
     """A progress bar while it is entered; nothing but printed lines where there is no terminal."""
 
+    line: Any = None
+
     def __init__(self, console: Console) -> None:
-        self.console = console
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:3.0f}%"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        self.line: Any = None
-
-    def __enter__(self) -> Self:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.stop()
+        percent = TextColumn("{task.percentage:3.0f}%")
+        times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+        columns = (TextColumn("{task.description}"), BarColumn(), percent, *times)
+        super().__init__(*columns, console=console, disable=not console.is_terminal)
 
 
 class Watch(_Bar):
@@ -44,7 +29,7 @@ class Watch(_Bar):
 
     skipped = 0
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
         if self.skipped:
             cells = counted(self.skipped, "finished cell was", "finished cells were")
@@ -53,24 +38,24 @@ class Watch(_Bar):
     def __call__(self, event: Event) -> None:
         """Show one event of the runner."""
         if self.line is None:
-            self.line = self.bar.add_task("", total=event.total)
+            self.line = self.add_task("", total=event.total)
         if event.kind == "skipped":
             # A skipped cell costs no time: it leaves the total, so that the time left stays true.
             self.skipped += 1
-            self.bar.update(self.line, total=event.total - self.skipped)
+            self.update(self.line, total=event.total - self.skipped)
             return
         place = f"cell {event.number}/{event.total}"
         epoch = f" epoch {event.record['epoch'] + 1}" if event.kind == "epoch" else ""
         done = event.number - 1 - self.skipped + (1 if event.kind == "ended" else event.share)
         title = escape(event.cell.title)
-        self.bar.update(self.line, description=f"{place}: {title}{epoch}", completed=done)
+        self.update(self.line, description=f"{place}: {title}{epoch}", completed=done)
         if event.kind in ("ended", "elsewhere"):
             self.console.print(f"{place}: {title}: {escape(outcome(event))}", soft_wrap=True)
 
     def say(self, line: str, ended: bool) -> None:
         """Show what goes on between two cells; what has ended stays."""
         if self.line is not None:
-            self.bar.update(self.line, description=escape(line))
+            self.update(self.line, description=escape(line))
         if ended:
             self.console.print(escape(line), soft_wrap=True)
 
@@ -82,10 +67,10 @@ class StudyWatch(_Bar):
         """Show one event of a study."""
         title = escape(event.cell.title)
         if event.kind == "started":
-            self.line = self.bar.add_task(f"training {title}", total=1.0)
-        self.bar.update(self.line, completed=event.share)
+            self.line = self.add_task(f"training {title}", total=1.0)
+        self.update(self.line, completed=event.share)
         if event.kind == "ended":
-            self.bar.remove_task(self.line)
+            self.remove_task(self.line)
             self.console.print(f"trained {title}: {escape(outcome(event))}", soft_wrap=True)
 
 

@@ -1,7 +1,5 @@
 """Results on disk: one folder per cell, held by one process at a time."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Callable, Iterator
@@ -9,24 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dataeff.files import read_json, slug, uncollected
-
-DONE = ("finished", "diverged")
-
-
-def cell_folder(root: Path, task: str, strategy: str, seed: int, identity: str) -> Path:
-    """Return the folder of a cell: readable, and unique by its identity."""
-    return root / f"{slug(task)[:60]}-{slug(strategy)[:60]}-s{seed}-{identity}"
-
-
-def is_done(folder: Path) -> bool:
-    """Say whether the cell needs no more running."""
-    return settled(read_json(folder / "run.json"))
+from dataeff.files import read_json, uncollected
 
 
 def settled(record: dict[str, Any] | None) -> bool:
     """Say whether a cell with this record needs no more running."""
-    return record is not None and record["status"] in DONE
+    return record is not None and record["status"] in ("finished", "diverged")
 
 
 def flags_of(record: dict[str, Any]) -> list[str]:

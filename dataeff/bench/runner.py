@@ -1,7 +1,5 @@
 """The runner: decides which cell is next, and gives each a process of its own."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import shutil
@@ -9,19 +7,21 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 
-from dataeff.bench.cells import Again, Cell, Scene, Settings, never, write_record
+from dataeff.bench.cells import Again, Cell, Settings, never, write_record
 from dataeff.bench.results import held, settled
+from dataeff.bench.schedule import Schedule
 from dataeff.composition import Composition
 from dataeff.errors import one_line
-from dataeff.files import read_json, write_csv, write_parquet, write_text
+from dataeff.files import write_csv, write_parquet, write_text
 from dataeff.lab import Lab
 from dataeff.plugins import load_plugins
 from dataeff.training.cell import OnEpoch
@@ -46,20 +46,12 @@ class Event:
 Watcher = Callable[[Event], None]
 
 
-class Cells(Protocol):
-    """Cells in order; more may join while they are run."""
-
-    def __iter__(self) -> Iterator[Cell]: ...
-
-    def __len__(self) -> int: ...
-
-
 def run_cells(
-    cells: Cells, lab: Lab, settings: Settings, watch: Watcher, again: Again = never
+    cells: Schedule, lab: Lab, settings: Settings, watch: Watcher, again: Again = never
 ) -> None:
     """Run what is not finished yet; a cell that fails is recorded and the rest goes on.
 
-    `again` says which cells to start anew.
+    More cells may join meanwhile. `again` says which ones to start anew.
     """
     for number, cell in enumerate(cells, 1):
 
@@ -73,7 +65,7 @@ def run_cells(
             if not mine:
                 tell("elsewhere")
                 continue
-            record = read_json(cell.folder / "run.json")
+            record = cell.record()
             if again(record):
                 empty(cell.folder)
             elif settled(record):
@@ -85,7 +77,7 @@ def run_cells(
                 run_cell(cell, lab, settings.results, tell_epoch)
             else:
                 _run_apart(cell, settings, tell_epoch)
-            tell("ended", record=read_json(cell.folder / "run.json"))
+            tell("ended", record=cell.record())
 
 
 def empty(folder: Path) -> None:
@@ -103,7 +95,10 @@ def _run_apart(cell: Cell, settings: Settings, on_epoch: OnEpoch) -> None:
     heavy = [name for name in _HEAVY if name in sys.modules]
     context.set_forkserver_preload(["dataeff.bench.preload", *heavy])
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(Order.of(cell), settings, theirs), daemon=False)
+    # Strategies go as plain data: what a loose plugin defines has no name in another process.
+    cell_of = partial(Cell, cell.root, cell.suite, cell.scene, seed=cell.seed)
+    order = (cell_of, cell.composition.parameters, settings, theirs)
+    process = context.Process(target=_child, args=order, daemon=False)
     process.start()
     theirs.close()
     why = f"no epoch ended within {settings.timeout:g} seconds, so it was stopped; see --timeout"
@@ -122,7 +117,7 @@ def _run_apart(cell: Cell, settings: Settings, on_epoch: OnEpoch) -> None:
         if process.is_alive():
             process.kill()
         process.join()
-    if read_json(cell.folder / "run.json") is None:
+    if cell.record() is None:
         _fail(cell, why)
 
 
@@ -134,33 +129,15 @@ def _cause_of_death(code: int | None) -> str:
     return f"the process was ended by {name}{hint}"
 
 
-@dataclass(frozen=True)
-class Order:
-    """A cell as plain data: what a loose plugin defines has no name in another process."""
-
-    root: Path
-    suite: str
-    scene: Scene
-    parameters: dict[str, dict[str, Any]]
-    seed: int
-
-    @classmethod
-    def of(cls, cell: Cell) -> Order:
-        """Write a cell down."""
-        return cls(cell.root, cell.suite, cell.scene, cell.composition.parameters, cell.seed)
-
-    def cell(self, lab: Lab) -> Cell:
-        """Read it again, with the strategies of this process."""
-        composition = Composition.of(self.parameters, lab.installed)
-        return Cell(self.root, self.suite, self.scene, composition, self.seed)
-
-
-def _child(order: Order, settings: Settings, connection: Connection) -> None:
+def _child(
+    cell_of: Callable[..., Cell], parameters: Any, settings: Settings, connection: Connection
+) -> None:
     # Ctrl-C reaches the whole group; the parent ends us, so that one of us speaks.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_parent, daemon=True).start()
     lab = Lab(load_plugins(settings.plugin_dirs), settings.device, settings.data_root)
-    run_cell(order.cell(lab), lab, settings.results, lambda *line: connection.send(line))
+    cell = cell_of(composition=Composition.of(parameters, lab.installed))
+    run_cell(cell, lab, settings.results, lambda *line: connection.send(line))
     connection.close()
 
 
@@ -184,10 +161,6 @@ def run_cell(cell: Cell, lab: Lab, results: Path, on_epoch: OnEpoch) -> None:
         return
     (cell.folder / "traceback.txt").unlink(missing_ok=True)
     write_record(cell, result.record)
-    _forget(cell)
-
-
-def _forget(cell: Cell) -> None:
     (cell.folder / "checkpoint.pt").unlink(missing_ok=True)
     shutil.rmtree(cell.folder / "children", ignore_errors=True)
 
@@ -199,7 +172,7 @@ def _fail(cell: Cell, error: str, trace: str = "") -> None:
 
 def failures(cells: list[Cell]) -> list[str]:
     """Return one line per failed cell: which, why, and where its traceback is."""
-    records = [(cell, read_json(cell.folder / "run.json")) for cell in cells]
+    records = [(cell, cell.record()) for cell in cells]
     return [
         f"{cell.title}: {one_line(record['error'])} (see {cell.folder}/traceback.txt)"
         for cell, record in records

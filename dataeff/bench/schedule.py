@@ -17,7 +17,6 @@ from dataeff.bench.suite import Suite
 from dataeff.composition import Composition
 from dataeff.cost import cost
 from dataeff.errors import DataeffError
-from dataeff.files import read_json
 from dataeff.lab import Lab
 
 
@@ -173,7 +172,7 @@ class Schedule:
     def _finished(self, task: str, strategy: str) -> dict[int, dict[str, Any]]:
         """Return the records of the finished cells, by seed."""
         cells = [self._cell(task, strategy, seed) for seed in range(self.suite.seeds)]
-        records = {cell.seed: read_json(cell.folder / "run.json") for cell in cells}
+        records = {cell.seed: cell.record() for cell in cells}
         return {seed: r for seed, r in records.items() if r and r["status"] == "finished"}
 
 
