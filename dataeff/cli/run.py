@@ -80,8 +80,7 @@ def run(suite, strategies, installed, plugin_dirs, **options):
     """
     from dataeff.bench.cells import Settings
     from dataeff.bench.schedule import Schedule
-    from dataeff.foretell.preview import Coming
-    from dataeff.foretell.refuse import check_setups
+    from dataeff.foretell.preview import Coming, check_setups
     from dataeff.lab import Lab
 
     fresh, flagged, controls = (options[key] for key in ("fresh", "rerun_flagged", "controls"))

@@ -1,84 +1,133 @@
 """The pace of a strategy on a task: set up as a cell does it, measured for a few steps."""
 
-from __future__ import annotations
-
 import gc
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import NamedTuple
 
 import torch
 
 # Every optimizer asks for it: cells find it loaded, and so it must not be timed here.
 import torch._dynamo
 
+from dataeff.bench.cells import Cell
 from dataeff.errors import DataeffError, Refused
 from dataeff.foretell.steps import Epoch, ShortJob, Trial, reason, state_bytes, table_bytes
 from dataeff.lab import Lab
 from dataeff.training.rng import derive
 from dataeff.training.run import Run
 
-if TYPE_CHECKING:
-    from dataeff.bench.cells import Cell
-
 # Seconds that the process of a cell takes beside what is measured: reading data, building the
 # network, warming up, training. 0.4 on two cores, for its start, its plugins and its files.
 _PROCESS = 0.4
 # Bytes of run.json, from finished cells, beside what it repeats of the cell: all, and per class.
 _RECORD, _CLASS = 2300, 40
+# Bytes of epochs.csv, from finished cells: its header, its lines, and what a look at the test set
+# adds to a line.
+_HEADER, _LINE, _LOOK = 200, 165, 60
 
 
 @dataclass(frozen=True)
-class Pace:
-    """What was measured of one run, and how long that run is.
+class Line:
+    """What the cells of one strategy on one task take; seconds and bytes are those of one cell.
 
-    `validation` and `test` are the seconds of one evaluation on each, `tests` how many there are on
-    the test set; `disk` is without epochs.csv, which grows with the run.
+    `cells` are those still to run; `step` is the seconds of one step, `steps` how many there are in
+    an epoch. What is not known is NaN, and `trouble` says why.
     """
 
+    task: str
+    strategy: str
+    cells: int
+    finished: int
+    step: float = math.nan
+    steps: float = math.nan
     epochs: float = math.nan
-    epoch_count: int = 0
-    tests: int = 0
-    epoch: Epoch | None = None
     start: float = math.nan
     prepare: float = math.nan
-    validation: float = math.nan
-    test: float = math.nan
+    train: float = math.nan
+    evaluate: float = math.nan
     disk: int = 0
     checkpoint: int = 0
     trouble: str = ""
 
     @property
-    def measured(self) -> bool:
-        """Say whether training could be timed."""
-        return self.epoch is not None
+    def parts(self) -> tuple[float, ...]:
+        """Return the seconds of a cell, part by part."""
+        return self.start, self.prepare, self.train, self.evaluate
 
-    def lasting_as(self, run: Run) -> Self:
-        """Return this pace for the length of a run."""
-        count = run.epoch_count
+    @property
+    def known(self) -> bool:
+        """Say whether the time is known in all its parts."""
+        return not self.cells or all(map(math.isfinite, self.parts))
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds of all its cells, as far as they are known."""
+        return self.cells * sum(filter(math.isfinite, self.parts))
+
+
+class Pace(NamedTuple):
+    """What was measured of one strategy, whatever the length of its run.
+
+    `validation` and `test` are the seconds of one evaluation on each; `disk` is without epochs.csv,
+    which grows with the run.
+    """
+
+    epoch: Epoch
+    start: float
+    prepare: float
+    validation: float
+    test: float
+    disk: int
+    checkpoint: int
+    trouble: str
+
+    def fill(self, line: Line, run: Run) -> Line:
+        """Extrapolate to a whole cell, as long as this run."""
+        epoch, count = self.epoch, run.epoch_count
         tests = math.ceil(count / run.task.test_every)
-        return replace(self, epochs=run.epochs, epoch_count=count, tests=tests)
+        return replace(
+            line,
+            step=epoch.row * epoch.rows / epoch.steps,
+            steps=epoch.steps,
+            epochs=run.epochs,
+            start=self.start,
+            prepare=self.prepare,
+            train=epoch.seconds(run.epochs, count),
+            evaluate=count * self.validation + tests * self.test,
+            disk=self.disk + _HEADER + count * _LINE + tests * _LOOK,
+            checkpoint=self.checkpoint,
+            trouble=self.trouble,
+        )
 
 
 class Site:
-    """A task with its data loaded, where runs are set up as cells do it; `start` is in seconds."""
+    """Where runs of a task are set up as cells do it.
 
-    def __init__(self, lab: Lab, cell: Cell, steps: int, apart: bool = True) -> None:
-        self.lab, self.task, self.steps = lab, cell.task, steps
-        self.data = lab.data(cell.task)
-        self.start = lab.loading_seconds(cell.task) + _PROCESS if apart else 0.0
+    `apart` says that each cell has a process of its own; `by_first`, that the first strategy whose
+    pace can be measured gives it to all that follow.
+    """
 
-    def pace(self, cell: Cell) -> Pace:
-        """Measure the cell's strategy."""
-        return self._with_job(cell, self._measure)
+    def __init__(
+        self, lab: Lab, steps: int = 1, apart: bool = True, by_first: bool = False
+    ) -> None:
+        self.lab, self.steps, self.apart, self.by_first = lab, steps, apart, by_first
+        self._known: Pace | None = None
 
-    def length(self, cell: Cell, known: Pace) -> Pace:
-        """Give the cell's strategy the pace of another one, for as long as it trains itself."""
-        bare = replace(known, prepare=0.0, trouble="")
-        return self._with_job(cell, lambda job, cell: bare.lasting_as(job.run))
+    def fill(self, line: Line, cell: Cell) -> Line:
+        """Measure the cell's strategy, and extrapolate; what goes wrong is said on the line."""
+        try:
+            with self._job(cell) as job:
+                if self._known and self.by_first:
+                    pace = self._known._replace(prepare=0.0, trouble="")
+                else:
+                    pace = self._known = self._measure(job, cell)
+                return pace.fill(line, job.run)
+        except Exception as error:
+            return replace(line, trouble=reason(error))
 
     def refusal(self, cell: Cell) -> str:
         """Return what the cell's strategy has against this task; nothing where it takes it.
@@ -88,34 +137,29 @@ class Site:
         try:
             with self._job(cell):
                 return ""
-        except Refused as error:
-            return str(error)
-        except Exception:
-            return ""
+        except Exception as error:
+            return str(error) if isinstance(error, Refused) else ""
 
     @contextmanager
     def _job(self, cell: Cell) -> Iterator[ShortJob]:
         """Set a run up, short and timed."""
-        trial = Trial(self.task, self.lab.device, self.steps)
+        # Before the clock starts: loading is counted by itself, as each process pays it.
+        self.lab.data(cell.task)
+        trial = Trial(cell.task, self.lab.device, self.steps)
         strategies = cell.composition.fresh()
-        with self.lab.working(self.task, strategies):
-            job = ShortJob(self.task, strategies, cell.seed, self.lab.ground(self.task))
-            job.set_up()
+        with self.lab.working(cell.task, strategies):
+            job = ShortJob(cell.task, strategies, cell.seed, self.lab.ground(cell.task))
+            # Before `setup`, which may score as well.
             job.trial = trial
+            job.set_up()
             yield job
 
-    def _with_job(self, cell: Cell, look: Callable[[ShortJob, Cell], Pace]) -> Pace:
-        """Set a run up and look at it; what goes wrong is said in the pace."""
-        try:
-            with self._job(cell) as job:
-                return look(job, cell)
-        except Exception as error:
-            return Pace(trouble=reason(error))
-
     def _measure(self, job: ShortJob, cell: Cell) -> Pace:
-        run, trial = job.run, job.trial
+        run, trial, data = job.run, job.trial, self.lab.data(cell.task)
         job.warm_up()
-        start = self.start + trial.now()
+        start = trial.now()
+        if self.apart:
+            start += self.lab.loading_seconds(cell.task) + _PROCESS
         torch.manual_seed(derive(cell.seed, "global"))
         prepare, trouble = trial.prepare(job)
         try:
@@ -125,17 +169,16 @@ class Site:
                 raise
             # Without what it should have prepared, it cannot train: that is not what went wrong.
             raise DataeffError(trouble) from None
-        tested = torch.arange(len(self.data.test))
         return Pace(
             epoch=epoch,
             start=start,
             prepare=prepare,
-            validation=trial.test(run, self.data.train, run.split("validation")),
-            test=trial.test(run, self.data.test, tested),
-            disk=table_bytes(run) + _record_bytes(cell, self.data.classes),
+            validation=trial.test(run, data.train, run.split("validation")),
+            test=trial.test(run, data.test, torch.arange(len(data.test))),
+            disk=table_bytes(run) + _record_bytes(cell, data.classes),
             checkpoint=state_bytes(run) + sum(trial.children),
             trouble=trouble,
-        ).lasting_as(run)
+        )
 
 
 def let_go(device: torch.device) -> None:

@@ -1,20 +1,16 @@
-"""The cost preview: what cells will take, estimated from a few measured steps per strategy."""
-
-from __future__ import annotations
+"""Before cells are run: what they will take, by a few measured steps; what strategies refuse."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from dataeff.bench.cells import Again, Cell
 from dataeff.bench.results import settled
-from dataeff.files import read_json
-from dataeff.foretell.pace import Pace, Site, let_go
+from dataeff.errors import Refused
+from dataeff.foretell.pace import Line, Site, let_go
 from dataeff.lab import Lab
+from dataeff.notation import is_open
 from dataeff.plural import counted
-
-if TYPE_CHECKING:
-    from dataeff.bench.cells import Again, Cell
 
 REMARK = (
     "Estimated from the first steps of each strategy, with this machine as busy as it is now. "
@@ -22,52 +18,6 @@ REMARK = (
     "that."
 )
 ASK_ABOVE = 3600.0
-
-# Bytes of epochs.csv, from finished cells: its header, its lines, and what a look at the test set
-# adds to a line.
-_HEADER, _LINE, _LOOK = 200, 165, 60
-
-
-# What is known ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Line:
-    """What the cells of one strategy on one task take; seconds and bytes are those of one cell.
-
-    `cells` are those still to run; `step` is the seconds of one step, `steps` how many there are in
-    an epoch. What is not known is NaN, and `trouble` says why.
-    """
-
-    task: str
-    strategy: str
-    cells: int
-    finished: int
-    step: float = math.nan
-    steps: float = math.nan
-    epochs: float = math.nan
-    start: float = math.nan
-    prepare: float = math.nan
-    train: float = math.nan
-    evaluate: float = math.nan
-    disk: int = 0
-    checkpoint: int = 0
-    trouble: str = ""
-
-    @property
-    def parts(self) -> tuple[float, ...]:
-        """Return the seconds of a cell, part by part."""
-        return self.start, self.prepare, self.train, self.evaluate
-
-    @property
-    def known(self) -> bool:
-        """Say whether the time is known in all its parts."""
-        return not self.cells or all(map(math.isfinite, self.parts))
-
-    @property
-    def seconds(self) -> float:
-        """Return the seconds of all its cells, as far as they are known."""
-        return self.cells * sum(filter(math.isfinite, self.parts))
 
 
 @dataclass(frozen=True)
@@ -107,9 +57,6 @@ class Preview:
         return max((line.checkpoint for line in self.lines), default=0)
 
 
-Group = list[tuple[Line, "Cell"]]
-
-
 @dataclass(frozen=True, eq=False)
 class Coming:
     """The cells that are to come.
@@ -124,14 +71,15 @@ class Coming:
     unsolved: Sequence[tuple[str, Cell]] = ()
     apart: bool = True
 
-    def by_task(self) -> Iterator[Group]:
+    def by_task(self) -> Iterator[list[tuple[Line, Cell]]]:
         """Yield the lines of each task, still empty, each with a cell to measure it by."""
-        for task in dict.fromkeys(cell.task_name for cell in self.cells):
+        tasks: dict[str, dict[str, list[Cell]]] = {}
+        for cell in self.cells:
+            tasks.setdefault(cell.task_name, {}).setdefault(cell.strategy, []).append(cell)
+        for task, strategies in tasks.items():
             group = []
-            ours = [cell for cell in self.cells if cell.task_name == task]
-            for strategy in dict.fromkeys(cell.strategy for cell in ours):
-                seeds = [cell for cell in ours if cell.strategy == strategy]
-                records = [read_json(cell.folder / "run.json") for cell in seeds]
+            for strategy, seeds in strategies.items():
+                records = [cell.record() for cell in seeds]
                 finished = sum(settled(record) and not self.again(record) for record in records)
                 group.append((Line(task, strategy, len(seeds) - finished, finished), seeds[0]))
             alike = {text: cell for text, cell in self.unsolved if cell.task_name == task}
@@ -141,23 +89,27 @@ class Coming:
 
 
 def preview(
-    coming: Coming, lab: Lab, steps: int = 5, tell: Callable[[str], None] = lambda line: None
+    coming: Coming,
+    lab: Lab,
+    steps: int = 5,
+    tell: Callable[[str], None] = lambda line: None,
+    by_first: bool = False,
 ) -> Preview:
     """Measure a few steps of every strategy that has cells to run, and extrapolate.
 
     Nothing is written. What goes wrong with one strategy is said on its line.
     """
-
-    def measured(group: Group) -> Iterator[Line]:
-        site = None
+    lines = []
+    for group in coming.by_task():
+        site = Site(lab, steps, coming.apart, by_first)
+        busy = any(line.cells for line, _ in group)
         for line, cell in group:
-            if line.cells:
+            if line.cells or (by_first and busy):
                 tell(f"Measuring {line.strategy} on {line.task}")
-                site = site or Site(lab, cell, steps, coming.apart)
-                line = _filled(line, site.pace(cell))
-            yield line
-
-    return _collected(map(measured, coming.by_task()), lab)
+                line = site.fill(line, cell)
+            lines.append(line)
+    let_go(lab.device)
+    return Preview(tuple(lines))
 
 
 def quick(coming: Coming, lab: Lab) -> Preview:
@@ -166,45 +118,43 @@ def quick(coming: Coming, lab: Lab) -> Preview:
     The others are only set up, for that is where a schedule becomes shorter: what they would
     prepare, and what they save in an epoch, is not seen.
     """
-
-    def measured(group: Group) -> Iterator[Line]:
-        if not any(line.cells for line, _ in group):
-            yield from (line for line, _ in group)
-            return
-        site, known = Site(lab, group[0][1], 3, coming.apart), Pace()
-        for line, cell in group:
-            pace = site.length(cell, known) if known.measured else site.pace(cell)
-            known = known if known.measured else pace
-            yield _filled(line, pace) if line.cells else line
-
-    return _collected(map(measured, coming.by_task()), lab)
+    return preview(coming, lab, steps=3, by_first=True)
 
 
-def _collected(groups: Iterable[Iterable[Line]], lab: Lab) -> Preview:
-    """Gather the lines, and leave the machine to the cells."""
-    lines = tuple(line for group in groups for line in group)
-    let_go(lab.device)
-    return Preview(lines)
+# Refusing --------------------------------------------------------------------------------------
 
 
-def _filled(line: Line, pace: Pace) -> Line:
-    """Extrapolate a pace to a whole cell."""
-    epoch, count = pace.epoch, pace.epoch_count
-    if epoch is None:
-        return replace(line, trouble=pace.trouble)
-    return replace(
-        line,
-        step=epoch.row * epoch.rows / epoch.steps,
-        steps=epoch.steps,
-        epochs=pace.epochs,
-        start=pace.start,
-        prepare=pace.prepare,
-        train=epoch.seconds(pace.epochs, count),
-        evaluate=count * pace.validation + pace.tests * pace.test,
-        disk=pace.disk + _HEADER + count * _LINE + pace.tests * _LOOK,
-        checkpoint=pace.checkpoint,
-        trouble=pace.trouble,
-    )
+def check_setups(coming: Coming, lab: Lab) -> None:
+    """Set up each strategy that has cells to run, once per task; raise what the first refuses with.
+
+    Controls that may join are left to their cells.
+    """
+    groups = list(coming.by_task())
+    for group in groups:
+        asked = [_ways(line.strategy, cell, lab) for line, cell in group if line.cells]
+        asked = [ways for ways in asked if ways[0].composition.has_hook("setup")]
+        if why := _refusal(asked, lab):
+            raise Refused(f"{group[0][0].task}: {why}" if len(groups) > 1 else why)
+
+
+def _ways(strategy: str, cell: Cell, lab: Lab) -> list[Cell]:
+    """Return what is to be set up: for a pattern, the values without which there is no search."""
+    if not is_open(strategy):
+        return [cell]
+    pattern = lab.composition(strategy)
+    return [replace(cell, composition=pattern.at(value)) for value in pattern.range.guesses]
+
+
+def _refusal(asked: list[list[Cell]], lab: Lab) -> str:
+    """Return what the first strategy says that can be had in none of its ways, if there is one."""
+    refused: list[tuple[list[Cell], str]] = []
+    # The CPU first, to leave an accelerator's memory alone; but it may be all that is refused.
+    for here in dict.fromkeys((lab.on_cpu(), lab)):
+        told = [(ways, [Site(here).refusal(cell) for cell in ways]) for ways in asked]
+        refused = [(ways, reasons[0]) for ways, reasons in told if all(reasons)]
+        asked = [ways for ways, _ in refused]
+        let_go(here.device)
+    return refused[0][1] if refused else ""
 
 
 # Showing ---------------------------------------------------------------------------------------
@@ -228,19 +178,10 @@ def _texts(line: Line) -> list[str]:
         return [*counts, *[""] * 10]
     if math.isnan(line.step):
         return [*counts, *["?"] * 9, line.trouble]
-    return [
-        *counts,
-        f"{1000 * line.step:.3g} ms",
-        f"{line.steps:.0f}",
-        f"{line.epochs:g}",
-        duration(line.prepare),
-        duration(line.train),
-        duration(line.evaluate),
-        duration(line.seconds),
-        size(line.cells * line.disk),
-        size(line.checkpoint),
-        line.trouble,
-    ]
+    steps = [f"{1000 * line.step:.3g} ms", f"{line.steps:.0f}", f"{line.epochs:g}"]
+    times = map(duration, (line.prepare, line.train, line.evaluate, line.seconds))
+    sizes = map(size, (line.cells * line.disk, line.checkpoint))
+    return [*counts, *steps, *times, *sizes, line.trouble]
 
 
 def sentence(cost: Preview) -> str:
@@ -252,9 +193,8 @@ def sentence(cost: Preview) -> str:
         return f"{cells}, nothing to run."
     time = f"about {duration(cost.seconds)}"
     if cost.unknown:
-        time = (
-            f"at least {duration(cost.seconds)} ({counted(cost.unknown, 'cell')} of unknown length)"
-        )
+        unknown = counted(cost.unknown, "cell")
+        time = f"at least {duration(cost.seconds)} ({unknown} of unknown length)"
     return f"{cells}, {time}, {size(cost.disk)} on disk."
 
 
@@ -264,17 +204,11 @@ def duration(seconds: float) -> str:
         return "?"
     if round(seconds) < 60:
         return "<1 s" if 0 < seconds < 0.5 else f"{round(seconds)} s"
-    minutes, hours = round(seconds / 60), round(seconds / 3600)
-    if minutes < 60:
-        return f"{minutes} min"
-    if minutes < 24 * 60:
-        return _two_units(minutes, 60, "h", "min")
-    return _two_units(hours, 24, "d", "h")
-
-
-def _two_units(count: int, per: int, large: str, small: str) -> str:
-    whole, rest = divmod(count, per)
-    return f"{whole} {large} {rest} {small}" if rest else f"{whole} {large}"
+    units, (large, small) = ("h", "min"), divmod(round(seconds / 60), 60)
+    if large >= 24:
+        units, (large, small) = ("d", "h"), divmod(round(seconds / 3600), 24)
+    both = zip((large, small), units, strict=True)
+    return " ".join(f"{count} {unit}" for count, unit in both if count)
 
 
 def size(count: float) -> str:

@@ -1,13 +1,11 @@
 """A trial: a few steps of a run, timed, and short stand-ins for what would take long."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
 from time import perf_counter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import pandas as pd
 import torch
@@ -22,7 +20,6 @@ from dataeff.training.child import Child, child_seed, make_child
 from dataeff.training.evaluate import evaluate
 from dataeff.training.job import Job
 from dataeff.training.loop import batches, epoch, prepare
-from dataeff.training.plan import Plan
 from dataeff.training.rng import forked
 from dataeff.training.run import Run
 from dataeff.training.scoring import Scoring
@@ -91,29 +88,13 @@ class Trial:
         A step ends with the optimizer's: a batch that is held back, or only adds to the gradients,
         belongs to the next step. Rows are those of the plan, whatever strategies leave of them.
         """
-        enough = (self.steps, _ENOUGH) if steps is None else (steps, 0.0)
-        begin = self.now()
+        least, seconds = (self.steps, _ENOUGH) if steps is None else (steps, 0.0)
+        begin, meter = self.now(), job.meter
         plan = next(epoch(job, lambda job: {}))
-        planned = self.now()
-        first = job.meter.steps
-        paces, counted, stepped = self._paces(job, plan, enough)
-        # With the stream goes what its loader has read ahead.
-        job.stream = iter(())
-        taken, span = max(1, stepped - first) / counted, job.run.span
-        return Epoch(
-            rows=len(plan.rows) / span,
-            steps=taken * len(plan) / span,
-            plan=planned - begin,
-            row=median(paces[1:] or paces),
-        )
-
-    def _paces(
-        self, job: Job, plan: Plan, enough: tuple[int, float]
-    ) -> tuple[list[float], int, int]:
-        """Return seconds per row, step by step; how many batches these took; the steps by then."""
-        meter = job.meter
         planned = since = self.now()
-        stepped, rows, counted = meter.steps, 0, 0
+        first = stepped = meter.steps
+        rows = counted = 0
+        # Seconds per row, step by step.
         paces: list[float] = []
         for number, (size, _) in enumerate(zip(plan.sizes, batches(job, plan), strict=False), 1):
             rows += size
@@ -123,9 +104,13 @@ class Trial:
                 now = self.now()
                 paces.append((now - since) / rows)
                 since, rows, counted, stepped = now, 0, number, meter.steps
-            if len(paces) > enough[0] and since - planned >= enough[1]:
+            if len(paces) > least and since - planned >= seconds:
                 break
-        return paces, counted, stepped
+        # With the stream goes what its loader has read ahead.
+        job.stream = iter(())
+        taken, span = max(1, stepped - first) / counted, job.run.span
+        rows_and_steps = len(plan.rows) / span, taken * len(plan) / span
+        return Epoch(*rows_and_steps, planned - begin, median(paces[1:] or paces))
 
     def test(self, run: Run, split: Split, samples: Tensor) -> float:
         """Return the seconds of one evaluation on these samples."""
@@ -164,7 +149,7 @@ class ShortJob(Job):
         trial.put_to(begin + seconds)
         return scores[_spread(len(what.samples), len(scores)).to(scores.device)]
 
-    def train_child(self, what: Child) -> ShortJob:
+    def train_child(self, what: Child) -> Self:
         """Take a few steps of a nested run."""
         trial = self.trial
         with self.meter.paused(), forked(self.run.device, child_seed(self.run, what)):
