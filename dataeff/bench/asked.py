@@ -1,7 +1,5 @@
 """What was asked for: suite.json, beside the results, says which of them a table is made from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +26,14 @@ def write_suite(schedule: Schedule, folder: Path, command: str) -> None:
     content["networks"] = {name: scene.network for name, scene in schedule.scenes.items()}
     content["reference"] = suite.reference
     content["commands"] = [command]
-    content["counts"], content["sources"] = {}, {}
     before = read_json(path) or {}
-    if all(before.get(key) == content[key] for key in _SAME):
-        for key in ("strategies", "commands"):
-            content[key] = list(dict.fromkeys([*before.get(key, ()), *content[key]]))
-        content["seeds"] = max(before["seeds"], content["seeds"])
-        content["match"] = content["match"] or before.get("match")
-        content["counts"] = before.get("counts", {})
-        content["sources"] = before.get("sources", {})
+    if any(before.get(key) != content[key] for key in _SAME):
+        before = {}
+    for key in ("strategies", "commands"):
+        content[key] = list(dict.fromkeys([*before.get(key, ()), *content[key]]))
+    content["seeds"] = max(before.get("seeds", 0), content["seeds"])
+    content["match"] = content["match"] or before.get("match")
+    content["counts"], content["sources"] = (before.get(key, {}) for key in ("counts", "sources"))
     _decide(content, schedule)
     write_json(path, content)
 

@@ -1,15 +1,13 @@
 """Conditions: what must be equal before two measurements may be compared; and provenance."""
 
-from __future__ import annotations
-
 import hashlib
-import importlib.metadata
 import json
 import math
 import os
 import platform
 import subprocess
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +22,7 @@ _PACKAGE = Path(__file__).parent.parent
 
 def conditions(device: torch.device) -> dict[str, Any]:
     """Return device, driver, memory, library versions, threads and precision flags."""
-    libraries = {
-        name: importlib.metadata.version(name)
-        for name in ("dataeff", "torch", "torchvision", "timm")
-    }
+    libraries = ("dataeff", "torch", "torchvision", "timm")
     return {
         "device": device.type,
         "device_name": device_name(device),
@@ -38,7 +33,7 @@ def conditions(device: torch.device) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        **libraries,
+        **{name: version(name) for name in libraries},
         "matmul_precision": torch.get_float32_matmul_precision(),
         "cudnn_benchmark": torch.backends.cudnn.benchmark,
         "cudnn_tf32": torch.backends.cudnn.allow_tf32,
@@ -59,23 +54,21 @@ def device_name(device: torch.device) -> str:
 
 def device_facts(device: torch.device) -> dict[str, Any]:
     """Return the device's memory, roughly, and its driver."""
-    if device.type == "cuda":
-        gpu = find_gpu(device)
-        return {
-            "memory_gib": _about(torch.cuda.get_device_properties(device).total_memory / 2**30),
-            "driver": (gpu and gpu.driver()) or kernel_driver(),
-            "cuda": torch.version.cuda,
-            "cudnn": torch.backends.cudnn.version(),
-        }
-    memory = memory_gib()
+    if device.type != "cuda":
+        return {"memory_gib": _about(memory_gib()), "driver": None, "cuda": None, "cudnn": None}
+    gpu = find_gpu(device)
     return {
-        "memory_gib": None if memory is None else _about(memory),
-        **dict.fromkeys(("driver", "cuda", "cudnn")),
+        "memory_gib": _about(torch.cuda.get_device_properties(device).total_memory / 2**30),
+        "driver": (gpu and gpu.driver()) or kernel_driver(),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
     }
 
 
-def _about(gib: float) -> int:
+def _about(gib: float | None) -> int | None:
     """Return a size in coarse steps: the kernel keeps a little for itself, not always the same."""
+    if gib is None:
+        return None
     step = 2 ** max(0, math.floor(math.log2(gib)) - 2)
     return step * round(gib / step + 0.25)
 
@@ -113,8 +106,7 @@ def provenance(installed: Installed) -> dict[str, Any]:
         for plugin in installed.plugins
         if plugin.source not in ("built in", "bundled") and not plugin.error
     }
-    own = importlib.metadata.version("dataeff")
-    return {"commit": commit(_PACKAGE), "versions": {**versions, "dataeff": own}}
+    return {"commit": commit(_PACKAGE), "versions": versions | {"dataeff": version("dataeff")}}
 
 
 @cache

@@ -1,7 +1,5 @@
 """Controls of the same cost, chosen by what the methods of a suite were measured to cost."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 

@@ -1,7 +1,5 @@
 """Matches: the values of a suite's patterns, found once and frozen beside its results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,9 +82,6 @@ class Matches:
     def _filled(self, pattern: Composition, value: float) -> str:
         return self._lab.know(pattern.at(value)).text
 
-    def _reference(self, task: str) -> Cell:
-        return self._cell(task, self._suite.reference, 0)
-
     def _solve(self, task: str, pattern: Composition, pilot: Pilot, target: float) -> Solution:
         reference = self._suite.reference
 
@@ -107,7 +102,8 @@ class Matches:
 
     def _key(self, task: str, text: str) -> dict[str, Any]:
         """Return all that a value hangs on."""
-        base, match = self._reference(task), self._cell(task, self._suite.matched, 0)
+        names = (self._suite.reference, self._suite.matched)
+        base, match = (self._cell(task, name, 0) for name in names)
         sources = self._patterns[text].sources
         return {
             "task": task,
@@ -142,11 +138,8 @@ class Matches:
             "pilots": [{"value": value, "cost": cost} for value, cost in solution.costs.items()],
             "note": solution.note(target, key["reference"]),
         }
-        others = [
-            old
-            for old in read_json(self._path) or []
-            if any(old[name] != key[name] for name in _FOR)
-        ]
+        before = read_json(self._path) or []
+        others = [old for old in before if any(old[name] != key[name] for name in _FOR)]
         write_json(self._path, [*others, entry])
         self._found[task, text] = label
         self.tell(f"pilot: {task} {text} becomes {label}", True)

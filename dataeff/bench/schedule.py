@@ -1,9 +1,8 @@
 """The schedule: which cells a suite needs, in which order; some join once costs are known."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -100,12 +99,10 @@ class Schedule:
 
         Counts are exact where the clock of a single run is off by several percent.
         """
-        names = (self.suite.matched, self.suite.reference)
-        ours, base = (self._finished(task, name) for name in names)
         shares = [
-            record["flops"] / base[number]["flops"]
-            for number, record in ours.items()
-            if number in base and (number <= seed or not self._fresh)
+            ours["flops"] / theirs["flops"]
+            for ours, theirs in self._pairs(task, self.suite.matched)
+            if ours["seed"] <= seed or not self._fresh
         ]
         return cost(shares, math.nan) if shares else None
 
@@ -143,24 +140,21 @@ class Schedule:
 
     def _controls_on_disk(self, task: str) -> list[str]:
         """List the controls that an earlier command has run, as they would be run now."""
-        found: dict[str, bool] = {}
+        found = []
         for record in read_runs(self._root):
             if record.get("control") and record["task_name"] == task:
                 label = record["strategy"]
-                try:
-                    current = self._cell(task, label, record["seed"]).version
-                except DataeffError:
-                    continue
-                found[label] = found.get(label, False) or current == record.get("version")
-        return [label for label, current in found.items() if current]
+                # Its strategy may be gone by now.
+                with suppress(DataeffError):
+                    if self._cell(task, label, record["seed"]).version == record.get("version"):
+                        found.append(label)
+        return found
 
     def _costs(self, task: str, strategies: Iterable[str]) -> dict[str, float]:
         """Return what each strategy costs, as a share of the reference, over the seeds of both."""
-        base = self._finished(task, self.suite.reference)
         costs = {}
         for strategy in strategies:
-            mine = self._finished(task, strategy)
-            both = [(mine[seed], base[seed]) for seed in mine if seed in base]
+            both = self._pairs(task, strategy)
             work = cost([ours["flops"] / theirs["flops"] for ours, theirs in both], math.nan)
             times = [_seconds(ours) / _seconds(theirs) for ours, theirs in both]
             # A control is what was counted, whatever its clock says.
@@ -169,11 +163,11 @@ class Schedule:
                 costs[strategy] = known
         return costs
 
-    def _finished(self, task: str, strategy: str) -> dict[int, dict[str, Any]]:
-        """Return the records of the finished cells, by seed."""
-        cells = [self._cell(task, strategy, seed) for seed in range(self.suite.seeds)]
-        records = {cell.seed: cell.record() for cell in cells}
-        return {seed: r for seed, r in records.items() if r and r["status"] == "finished"}
+    def _pairs(self, task: str, strategy: str) -> list[list[dict[str, Any]]]:
+        """Return the records of the strategy and of the reference, for seeds both have finished."""
+        names, seeds = (strategy, self.suite.reference), range(self.suite.seeds)
+        pairs = [[self._cell(task, name, seed).record() for name in names] for seed in seeds]
+        return [two for two in pairs if all(one and one["status"] == "finished" for one in two)]
 
 
 def _seconds(record: dict[str, Any]) -> float:

@@ -1,18 +1,17 @@
 """Matching: what a strategy costs beside another one, measured in short pilots of both."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import fmean, median, stdev
 from time import perf_counter
+from typing import Self
 
 import torch
 
 from dataeff.calls import blaming
-from dataeff.composition import Composition, watching
+from dataeff.composition import watching
 from dataeff.cost import apart
 from dataeff.foretell.pace import let_go
 from dataeff.hookspecs import hookimpl
@@ -51,7 +50,7 @@ class Pilot:
         self._lab, self._task, self._reference = lab, task, reference
         self._folder = tempfile.TemporaryDirectory(prefix="dataeff-pilot-")
 
-    def __enter__(self) -> Pilot:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -64,18 +63,16 @@ class Pilot:
 
         Where a pass is short, it is repeated until passes agree on their median.
         """
-        return self._median(strategy, lambda time, work: time, target)
+        return self._median(strategy, target, lambda time, work: time)
 
     def pace(self, strategy: str) -> float:
         """Return the time of a run over its counted work, both as shares of the reference's.
 
         Of a strategy whose work is known, that tells its time better than the clock of one run.
         """
-        return self._median(strategy, lambda time, work: time / work)
+        return self._median(strategy, None, lambda time, work: time / work)
 
-    def _median(
-        self, strategy: str, figure: Callable[[float, float], float], target: float | None = None
-    ) -> float:
+    def _median(self, strategy: str, target: float | None, figure: Callable[..., float]) -> float:
         begin = perf_counter()
         figures: list[float] = []
         while len(figures) < _PASSES:
@@ -89,8 +86,11 @@ class Pilot:
 
     def _shares(self, strategy: str) -> tuple[float, float]:
         """Return time and counted work of one pass, as shares of the reference's."""
+        # The folder is for nested runs: it is never saved itself.
+        place = Place(Path(self._folder.name), saves=False)
         with self._lab.working(self._task, ()):
-            runs = [self._sample(text) for text in (strategy, self._reference)]
+            texts = (strategy, self._reference)
+            runs = [_Sample(self._lab, self._task, text, place) for text in texts]
             going = {run.train(): 0.0 for run in runs}
             while going:
                 # Batch by batch, whoever is behind: what disturbs the machine disturbs both.
@@ -103,11 +103,6 @@ class Pilot:
         ours, theirs = runs
         return ours.seconds / theirs.seconds, ours.flops / theirs.flops
 
-    def _sample(self, strategy: str) -> _Sample:
-        # The folder is for nested runs: it is never saved itself.
-        place = Place(Path(self._folder.name), saves=False)
-        return _Sample(self._lab, self._task, self._lab.composition(strategy), place)
-
 
 class _Sample:
     """A run of which some epochs are trained, each for those around it.
@@ -115,8 +110,8 @@ class _Sample:
     `seconds` and `flops` are those of the whole run.
     """
 
-    def __init__(self, lab: Lab, task: Task, composition: Composition, place: Place) -> None:
-        self._named = composition.fresh()
+    def __init__(self, lab: Lab, task: Task, strategy: str, place: Place) -> None:
+        self._named = lab.composition(strategy).fresh()
         self._plans = _Plans()
         watched = [watching(self._plans), *self._named]
         with blaming(self._named):

@@ -133,7 +133,7 @@ def check_setups(coming: Coming, lab: Lab) -> None:
     for group in groups:
         asked = [_ways(line.strategy, cell, lab) for line, cell in group if line.cells]
         asked = [ways for ways in asked if ways[0].composition.has_hook("setup")]
-        if why := _refusal(asked, lab):
+        if asked and (why := _refusal(asked, lab)):
             raise Refused(f"{group[0][0].task}: {why}" if len(groups) > 1 else why)
 
 

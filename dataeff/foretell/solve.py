@@ -1,7 +1,5 @@
 """Solving: the value at which a cost is what it should be, by a few noisy measurements."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -70,9 +68,12 @@ def solve(
     if not costs:
         raise DataeffError(reason(failed[min(failed)]))
     best = min(costs, key=lambda value: apart(costs[value], target))
-    if apart(costs[best], target) > _NEAR and not _around(costs, target):
+    near = [value for value in costs if apart(costs[value], target) <= _LOCAL]
+    # Where values near the target lie on both sides of it, it is between them.
+    around = len({costs[value] > target for value in near}) > 1
+    if apart(costs[best], target) > _NEAR and not around:
         return Solution(best, False, costs)
-    return Solution(within.nearest(_refined(best, costs, target)), True, costs)
+    return Solution(within.nearest(_refined(best, near, costs, target)), True, costs)
 
 
 def _next(costs: Mapping[float, float], target: float, low: float, high: float) -> float:
@@ -90,22 +91,11 @@ def _next(costs: Mapping[float, float], target: float, low: float, high: float) 
     return min(max(start + (target - costs[start]) / slope, low), high)
 
 
-def _local(costs: Mapping[float, float], target: float) -> list[float]:
-    return [value for value in costs if apart(costs[value], target) <= _LOCAL]
-
-
-def _around(costs: Mapping[float, float], target: float) -> bool:
-    """Say whether values near the target lie on both sides of it: it is between them."""
-    above = {costs[value] > target for value in _local(costs, target)}
-    return len(above) > 1
-
-
-def _refined(best: float, costs: Mapping[float, float], target: float) -> float:
+def _refined(best: float, near: list[float], costs: Mapping[float, float], target: float) -> float:
     """Return the mean of where the values near the target say that it is: that is less noisy.
 
     It stays among them, for costs may come in steps.
     """
-    near = _local(costs, target)
     # From a way off, or the noise of two near ones would pass for a slope.
     far = [value for value in costs if apart(costs[value], costs[best]) >= _LOCAL]
     if not far:
