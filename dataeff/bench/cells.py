@@ -1,7 +1,5 @@
 """Cells: task x strategy x seed, known by all that may change their numbers."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable
@@ -9,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from dataeff.bench.conditions import conditions_id
 from dataeff.composition import Composition
@@ -48,7 +46,7 @@ class Scene:
     """Commit and versions of plugins: worth knowing, but no other cell."""
 
     @classmethod
-    def of(cls, name: str, task: Task, lab: Lab, stamp: dict[str, Any]) -> Scene:
+    def of(cls, name: str, task: Task, lab: Lab, stamp: dict[str, Any]) -> Self:
         """Look at the task's data and network; fail with one sentence where there are none."""
         data = lab.on_cpu().data(task)
         network = identity_of(task.model, lab.installed.models, data.classes, data.shape)

@@ -6,6 +6,7 @@ import math
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -75,12 +76,11 @@ def _about(gib: float | None) -> int | None:
 
 def kernel_driver(root: Path = Path("/")) -> str | None:
     """Return the version of NVIDIA's kernel module, for who has no NVML."""
-    try:
-        line = (root / "proc/driver/nvidia/version").read_text().splitlines()[0]
-    except (OSError, IndexError):
-        return None
     # "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023"
-    return next((word for word in line.split() if word[0].isdigit() and "." in word), None)
+    with suppress(OSError, IndexError):
+        line = (root / "proc/driver/nvidia/version").read_text().splitlines()[0]
+        return next((word for word in line.split() if word[0].isdigit() and "." in word), None)
+    return None
 
 
 def cpu_name() -> str:
@@ -131,16 +131,9 @@ def _git(folder: Path, *arguments: str) -> str | None:
     # Set inside of git's own hooks, they would lead to another repository.
     misleading = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
     environment = {key: value for key, value in os.environ.items() if key not in misleading}
-    try:
-        done = subprocess.run(
-            ["git", "--no-optional-locks", *arguments],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
+    command = ["git", "--no-optional-locks", *arguments]
+    with suppress(OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return subprocess.check_output(
+            command, cwd=folder, env=environment, stderr=subprocess.DEVNULL, text=True, timeout=10
         )
-    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
-        return None
-    return done.stdout
+    return None

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -64,19 +63,17 @@ class Schedule:
 
     def __iter__(self) -> Iterator[Cell]:
         """Yield the cells in order; the next is asked for when the one before has ended."""
+        seeds = range(self.suite.seeds)
         for task in self.suite.tasks:
-            for seed in range(self.suite.seeds):
+            for seed in seeds:
                 yield from (self._cell(task, strategy, seed) for strategy in self._planned(task))
                 for plan in (self._plan_matches, self._plan_controls):
                     before = self._planned(task)
                     plan(task, seed)
                     new = [label for label in self._planned(task) if label not in before]
-                    cells = [
-                        [self._cell(task, strategy, number) for strategy in new]
-                        for number in range(self.suite.seeds)
-                    ]
-                    self.cells += chain(*cells)
-                    yield from chain(*cells[: seed + 1])
+                    cells = [self._cell(task, label, n) for n in seeds for label in new]
+                    self.cells += cells
+                    yield from (cell for cell in cells if cell.seed <= seed)
             for text in self.matches.waiting(task):
                 known = self._work_to_match(task, self.suite.seeds)
                 missing = f"there is no seed of {self.suite.match} and the reference to match"

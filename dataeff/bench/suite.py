@@ -35,13 +35,15 @@ class Claim(BaseModel, extra="forbid"):
     text: str
     source: str = ""
     strategy: str
-    against: str | None = Field(None, description="default: the reference")
-    task: str | None = Field(None, description="default: every task")
+    against: str | None = None
+    """The reference, where nothing is said."""
+    task: str | None = None
+    """Every task, where nothing is said."""
     accuracy: Literal["better", "no worse", "equal", "worse"] | None = None
-    speedup: float | None = Field(None, gt=0, allow_inf_nan=False, description="at least this")
-    clock: Literal["total", "train"] = Field(
-        "total", description="what the speed-up is of: prepare + train, or train alone"
-    )
+    speedup: float | None = Field(None, gt=0, allow_inf_nan=False)
+    """At least this."""
+    clock: Literal["total", "train"] = "total"
+    """What the speed-up is of: prepare + train, or train alone."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
@@ -60,17 +62,14 @@ class Suite(BaseModel, extra="forbid"):
     seeds: int = Field(3, ge=1)
     strategies: list[str] = Field(min_length=1)
     tasks: dict[str, Task] = Field(min_length=1)
-    only: dict[str, list[str]] = Field(
-        {}, description="strategies that are for some tasks, and the names of these"
-    )
+    only: dict[str, list[str]] = {}
+    """Strategies that are for some tasks, and the names of these."""
     published: list[Published] = []
     claims: list[Claim] = []
-    controls: bool | list[str] = Field(
-        True, description="add controls of each method's measured cost; a list names which"
-    )
-    match: str | None = Field(
-        None, description="the strategy whose time those with a value `?` are to take"
-    )
+    controls: bool | list[str] = True
+    """Add controls of each method's measured cost; a list names which."""
+    match: str | None = None
+    """The strategy whose time those with a value `?` are to take."""
 
     @field_validator("controls", mode="before")
     @classmethod

@@ -3,6 +3,7 @@
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from heapq import merge
 from pathlib import Path
 from statistics import fmean, median, stdev
 from time import perf_counter
@@ -91,15 +92,9 @@ class Pilot:
         with self._lab.working(self._task, ()):
             texts = (strategy, self._reference)
             runs = [_Sample(self._lab, self._task, text, place) for text in texts]
-            going = {run.train(): 0.0 for run in runs}
-            while going:
-                # Batch by batch, whoever is behind: what disturbs the machine disturbs both.
-                behind = min(going, key=lambda one: going[one])
-                share = next(behind, None)
-                if share is None:
-                    del going[behind]
-                else:
-                    going[behind] = share
+            # Batch by batch, whoever is behind: what disturbs the machine disturbs both.
+            for _ in merge(*(run.train() for run in runs)):
+                pass
         ours, theirs = runs
         return ours.seconds / theirs.seconds, ours.flops / theirs.flops
 

@@ -116,10 +116,8 @@ class Trial:
         """Return the seconds of one evaluation on these samples."""
         if not len(samples):
             return 0.0
-        _, seconds = self.part(
-            samples, lambda some: evaluate(run.model, split, some, self.batch_size)
-        )
-        return seconds
+        model, size = run.model, self.batch_size
+        return self.part(samples, lambda some: evaluate(model, split, some, size))[1]
 
     def part(self, samples: Tensor, work: Callable[[Tensor], T]) -> tuple[T, float]:
         """Do the work for a few batches of the samples; return it and the seconds of them all."""
