@@ -119,8 +119,7 @@ class Study:
 
         def tell(kind: str, share: float = 0.0, record: Mapping[str, Any] | None = None) -> None:
             if not done:
-                number = len(self._opened)
-                self.watch(Event(kind, cell, number, number, share, dict(record or {})))
+                self.watch(Event(kind, cell, share, dict(record or {})))
 
         def on_epoch(epoch: int, epochs: float, line: Mapping[str, Any]) -> None:
             tell("epoch", min(1.0, epoch / epochs), line)

@@ -8,7 +8,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -37,10 +37,10 @@ class Event:
 
     kind: str
     cell: Cell
-    number: int
-    total: int
-    share: float = 0.0
-    record: dict[str, Any] = field(default_factory=dict)
+    share: float
+    record: dict[str, Any]
+    number: int = 1
+    total: int = 1
 
 
 Watcher = Callable[[Event], None]
@@ -56,7 +56,7 @@ def run_cells(
     for number, cell in enumerate(cells, 1):
 
         def tell(kind: str, share: float = 0.0, record: dict | None = None) -> None:
-            watch(Event(kind, cell, number, len(cells), share, record or {}))  # noqa: B023
+            watch(Event(kind, cell, share, record or {}, number, len(cells)))  # noqa: B023
 
         def tell_epoch(epoch: int, epochs: float, line: Mapping[str, Any]) -> None:
             tell("epoch", min(1.0, epoch / epochs), dict(line))

@@ -3,10 +3,9 @@
 import gc
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import torch
 
@@ -15,7 +14,7 @@ import torch._dynamo
 
 from dataeff.bench.cells import Cell
 from dataeff.errors import DataeffError, Refused
-from dataeff.foretell.steps import Epoch, ShortJob, Trial, reason, state_bytes, table_bytes
+from dataeff.foretell.steps import ShortJob, Trial, reason, state_bytes, table_bytes
 from dataeff.lab import Lab
 from dataeff.training.rng import derive
 from dataeff.training.run import Run
@@ -69,39 +68,8 @@ class Line:
         return self.cells * sum(filter(math.isfinite, self.parts))
 
 
-class Pace(NamedTuple):
-    """What was measured of one strategy, whatever the length of its run.
-
-    `validation` and `test` are the seconds of one evaluation on each; `disk` is without epochs.csv,
-    which grows with the run.
-    """
-
-    epoch: Epoch
-    start: float
-    prepare: float
-    validation: float
-    test: float
-    disk: int
-    checkpoint: int
-    trouble: str
-
-    def fill(self, line: Line, run: Run) -> Line:
-        """Extrapolate to a whole cell, as long as this run."""
-        epoch, count = self.epoch, run.epoch_count
-        tests = math.ceil(count / run.task.test_every)
-        return replace(
-            line,
-            step=epoch.row * epoch.rows / epoch.steps,
-            steps=epoch.steps,
-            epochs=run.epochs,
-            start=self.start,
-            prepare=self.prepare,
-            train=epoch.seconds(run.epochs, count),
-            evaluate=count * self.validation + tests * self.test,
-            disk=self.disk + _HEADER + count * _LINE + tests * _LOOK,
-            checkpoint=self.checkpoint,
-            trouble=self.trouble,
-        )
+Pace = Callable[[Line, Run], Line]
+"""Fills a line with what was measured of a strategy, for cells that are as long as a run."""
 
 
 class Site:
@@ -115,17 +83,16 @@ class Site:
         self, lab: Lab, steps: int = 1, apart: bool = True, by_first: bool = False
     ) -> None:
         self.lab, self.steps, self.apart, self.by_first = lab, steps, apart, by_first
-        self._known: Pace | None = None
+        self._pace: Pace | None = None
 
     def fill(self, line: Line, cell: Cell) -> Line:
         """Measure the cell's strategy, and extrapolate; what goes wrong is said on the line."""
         try:
             with self._job(cell) as job:
-                if self._known and self.by_first:
-                    pace = self._known._replace(prepare=0.0, trouble="")
-                else:
-                    pace = self._known = self._measure(job, cell)
-                return pace.fill(line, job.run)
+                if self._pace and self.by_first:
+                    return replace(self._pace(line, job.run), prepare=0.0, trouble="")
+                self._pace = self._measure(job, cell)
+                return self._pace(line, job.run)
         except Exception as error:
             return replace(line, trouble=reason(error))
 
@@ -155,7 +122,7 @@ class Site:
             yield job
 
     def _measure(self, job: ShortJob, cell: Cell) -> Pace:
-        run, trial, data = job.run, job.trial, self.lab.data(cell.task)
+        trial, data = job.trial, self.lab.data(cell.task)
         job.warm_up()
         start = trial.now()
         if self.apart:
@@ -169,16 +136,29 @@ class Site:
                 raise
             # Without what it should have prepared, it cannot train: that is not what went wrong.
             raise DataeffError(trouble) from None
-        return Pace(
-            epoch=epoch,
-            start=start,
-            prepare=prepare,
-            validation=trial.test(run, data.train, run.split("validation")),
-            test=trial.test(run, data.test, torch.arange(len(data.test))),
-            disk=table_bytes(run) + _record_bytes(cell, data.classes),
-            checkpoint=state_bytes(run) + sum(trial.children),
-            trouble=trouble,
-        )
+        validation = trial.test(job.run, data.train, job.run.split("validation"))
+        test = trial.test(job.run, data.test, torch.arange(len(data.test)))
+        disk = table_bytes(job.run) + _record_bytes(cell, data.classes) + _HEADER
+        checkpoint = state_bytes(job.run) + sum(trial.children)
+
+        def fill(line: Line, run: Run) -> Line:
+            count = run.epoch_count
+            tests = math.ceil(count / run.task.test_every)
+            return replace(
+                line,
+                step=epoch.row * epoch.rows / epoch.steps,
+                steps=epoch.steps,
+                epochs=run.epochs,
+                start=start,
+                prepare=prepare,
+                train=epoch.seconds(run.epochs, count),
+                evaluate=count * validation + tests * test,
+                disk=disk + count * _LINE + tests * _LOOK,
+                checkpoint=checkpoint,
+                trouble=trouble,
+            )
+
+        return fill
 
 
 def let_go(device: torch.device) -> None:

@@ -56,7 +56,7 @@ class Trial:
         self.batch_size = task.batch_size
         self.few = steps * self.round * task.batch_size
         self.children: list[int] = []
-        self.child_row = math.nan
+        self.child_row = 0.0
         self._ahead = 0.0
         self.put_to(0.0)
 
@@ -157,8 +157,7 @@ class ShortJob(Job):
             begin = trial.now()
             # All children have one pace, so that the first is measured for all of them.
             measured = trial.epoch(child, 1 if trial.children else None)
-        if not trial.children:
-            trial.child_row = measured.row
+        trial.child_row = trial.child_row or measured.row
         measured = measured._replace(row=trial.child_row)
         _pretend_trained(child)
         trial.children.append(state_bytes(child.run))
