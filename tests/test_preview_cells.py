@@ -83,6 +83,17 @@ def test_a_strategy_that_cannot_be_built_any_more_is_said_too(fake, tmp_path):
     assert line.trouble == "strategy needy: its file is gone"
 
 
+def test_a_strategy_may_score_before_it_is_asked_to_prepare(fake):
+    @dataclass(eq=False)
+    class Early(Strategy):
+        @hookimpl
+        def setup(self, run):
+            self.scores = run.score_dataset()
+
+    line = line_of(fake, Early)
+    assert (line.trouble, line.known) == ("", True)
+
+
 # Finished cells --------------------------------------------------------------------------------
 
 
