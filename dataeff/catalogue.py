@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 _LIBRARIES = ("dataeff", "torch", "torchvision", "timm")
 _SUITE = ("name", "source", "title", "tasks", "strategies", "seeds", "error")
 
-Line = dict[str, Any]
+Offer = dict[str, Any]
 """One thing that a listing prints, by the keys that `--json` shows."""
 
 
-def offers(folders: Sequence[Path] = ()) -> dict[str, list[Line]]:
+def offers(folders: Sequence[Path] = ()) -> dict[str, list[Offer]]:
     """Return what built-in, installed and loose plugins offer, by kind, and the plugins."""
     return kept("offers", _key(folders), lambda: _find_offers(folders))
 
 
-def suites(folders: Sequence[Path] = ()) -> list[Line]:
+def suites(folders: Sequence[Path] = ()) -> list[Offer]:
     """Return every suite that has a name: how much it holds, or why it cannot be run."""
     return kept("suites", _key(folders), lambda: _find_suites(folders))
 
@@ -42,7 +42,7 @@ def models(folders: Sequence[Path] = ()) -> list[str]:
     return kept("models", _key(folders), lambda: _find_models(folders))
 
 
-def task_keys() -> list[Line]:
+def task_keys() -> list[Offer]:
     """Return every key of a task."""
     return kept("tasks", _key(()), lambda: Finding(_find_task_keys()))
 
@@ -81,7 +81,7 @@ def _load(folders: Sequence[Path]) -> tuple[Installed, list[Path]]:
     return installed, [Path(path) for path in sys.path if path and broken]
 
 
-def _find_offers(folders: Sequence[Path]) -> Finding[dict[str, list[Line]]]:
+def _find_offers(folders: Sequence[Path]) -> Finding[dict[str, list[Offer]]]:
     installed, places = _load(folders)
     strategies = [_strategy(entry) for entry in installed.strategies.entries()]
     content = {
@@ -94,7 +94,7 @@ def _find_offers(folders: Sequence[Path]) -> Finding[dict[str, list[Line]]]:
     return Finding(content, places)
 
 
-def _offer(entry: Entry) -> Line:
+def _offer(entry: Entry) -> Offer:
     return {
         "name": entry.name,
         "summary": entry.summary,
@@ -111,7 +111,7 @@ def _parameters(entry: Entry) -> list[str]:
         return [f"cannot be read ({type(error).__name__}: {error})"]
 
 
-def _strategy(entry: Entry) -> Line:
+def _strategy(entry: Entry) -> Offer:
     from dataeff.strategy import hooks_of
 
     return {
@@ -124,7 +124,7 @@ def _strategy(entry: Entry) -> Line:
     }
 
 
-def _plugin(plugin: Plugin, strategies: list[Line]) -> Line:
+def _plugin(plugin: Plugin, strategies: list[Offer]) -> Offer:
     own = [offer for offer in strategies if offer["source"] == plugin.name]
     return {
         "name": plugin.name,
@@ -137,7 +137,7 @@ def _plugin(plugin: Plugin, strategies: list[Line]) -> Line:
     }
 
 
-def _find_suites(folders: Sequence[Path]) -> Finding[list[Line]]:
+def _find_suites(folders: Sequence[Path]) -> Finding[list[Offer]]:
     from dataeff.bench.suite import load_suite
     from dataeff.lab import Lab
 
@@ -162,7 +162,7 @@ def _find_models(folders: Sequence[Path]) -> Finding[list[str]]:
     return Finding(model_names(installed.models), places)
 
 
-def _find_task_keys() -> list[Line]:
+def _find_task_keys() -> list[Offer]:
     from dataeff.training.task import Task
 
     return [

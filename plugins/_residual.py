@@ -11,7 +11,7 @@ from dataeff import DataeffError
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class ResidualBlock:
     """A residual block: relu(branch(x) + shortcut(x)), the branch from `conv1` to its last norm."""
 
     name: str
@@ -48,7 +48,9 @@ def residual_blocks(run, strategy):
             f"{strategy} needs a residual network with BatchNorm and ReLU, and {run.task.model} is "
             "none; take one such as resnet20, resnet50 or torchvision:resnet18."
         )
-    return [Block(name, module, 3 if hasattr(module, "conv3") else 2) for name, module in found]
+    return [
+        ResidualBlock(name, module, 3 if hasattr(module, "conv3") else 2) for name, module in found
+    ]
 
 
 def _is_block(module):

@@ -209,7 +209,7 @@ def test_a_long_run_is_asked_about_on_a_terminal(monkeypatch, seconds, answer, a
     from dataeff.foretell import preview
 
     running = importlib.import_module("dataeff.cli.run")
-    line = preview.Line("task", "baseline", 1, 0, start=0, prepare=0, train=seconds, evaluate=0)
+    line = preview.Estimate("task", "baseline", 1, 0, start=0, prepare=0, train=seconds, evaluate=0)
     monkeypatch.setattr(preview, "quick", lambda *a, **k: preview.Preview((line,)))
     monkeypatch.setattr(running, "_someone_is_there", lambda: True)
     seen = []

@@ -16,7 +16,7 @@ from ticking import SCORED, TRAINED
 from dataeff import Strategy, hookimpl
 from dataeff.bench.runner import run_cell
 from dataeff.foretell.preview import (
-    Line,
+    Estimate,
     Preview,
     asks,
     duration,
@@ -117,7 +117,7 @@ def test_nothing_is_measured_where_all_is_finished_but_fresh_runs_it_again(insta
     run_cell(cells[0], lab_of(installed), Path("results"), lambda *line: None)
     for ask in (preview, quick):
         cost = ask(coming(cells), lab_of(installed))
-        assert cost.lines == (Line("blobs", "baseline", 0, 1),)
+        assert cost.lines == (Estimate("blobs", "baseline", 0, 1),)
         assert sentence(cost) == "1 cell (1 finished), nothing to run."
         again = ask(coming(cells, again=lambda record: True), lab_of(installed))
         assert (again.lines[0].cells, again.finished) == (1, 0)
@@ -146,7 +146,7 @@ def test_the_quick_one_measures_the_first_and_gives_its_pace_to_the_others(fake)
     assert short.train == pytest.approx(first.train / 2)
     assert short.evaluate == pytest.approx(first.evaluate * 2 / 3)
     assert (short.start, short.step) == (first.start, first.step)
-    assert other == Line(**{**vars(first), "strategy": "untouched"})
+    assert other == Estimate(**{**vars(first), "strategy": "untouched"})
     assert short.disk < first.disk
 
 
@@ -272,8 +272,8 @@ def test_sizes(count, words):
 
 
 def cost_of(*cells, finished=0, **changes):
-    line = Line("t", "s", 0, finished, 0.02, 19, 12, 0.5, 100, 4000, 99.5, 1_000_000, 5_000)
-    return Preview(tuple(Line(**{**vars(line), "cells": count, **changes}) for count in cells))
+    line = Estimate("t", "s", 0, finished, 0.02, 19, 12, 0.5, 100, 4000, 99.5, 1_000_000, 5_000)
+    return Preview(tuple(Estimate(**{**vars(line), "cells": count, **changes}) for count in cells))
 
 
 def test_one_sentence_says_it_all():

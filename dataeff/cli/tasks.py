@@ -8,7 +8,7 @@ import re
 import click
 
 from dataeff import catalogue
-from dataeff.catalogue import Line
+from dataeff.catalogue import Offer
 from dataeff.cli.listed import print_json
 from dataeff.cli.shared import json_option
 
@@ -28,14 +28,14 @@ def tasks(as_json: bool) -> None:
         click.echo(f"{key}  {line[1]:{default}}  {line[2]}")
 
 
-def _default(key: Line) -> str:
+def _default(key: Offer) -> str:
     """Return a default as a suite file has it; nothing can be written there for None."""
     if key["required"]:
         return "required"
     return "none" if key["default"] is None else json.dumps(key["default"])
 
 
-def _meaning(key: Line) -> str:
+def _meaning(key: Offer) -> str:
     """Return what a key means, and which values it may take where these have names."""
     choices = re.findall(r"'(\w+)'", key["type"])
     return key["meaning"] + (f" ({', '.join(choices)})" if choices else "")

@@ -91,7 +91,7 @@ class Pilot:
         place = Place(Path(self._folder.name), saves=False)
         with self._lab.working(self._task, ()):
             texts = (strategy, self._reference)
-            runs = [_Sample(self._lab, self._task, text, place) for text in texts]
+            runs = [_Excerpt(self._lab, self._task, text, place) for text in texts]
             # Batch by batch, whoever is behind: what disturbs the machine disturbs both.
             for _ in merge(*(run.train() for run in runs)):
                 pass
@@ -99,7 +99,7 @@ class Pilot:
         return ours.seconds / theirs.seconds, ours.flops / theirs.flops
 
 
-class _Sample:
+class _Excerpt:
     """A run of which some epochs are trained, each for those around it.
 
     `seconds` and `flops` are those of the whole run.

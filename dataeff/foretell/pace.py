@@ -24,13 +24,12 @@ from dataeff.training.run import Run
 _PROCESS = 0.4
 # Bytes of run.json, from finished cells, beside what it repeats of the cell: all, and per class.
 _RECORD, _CLASS = 2300, 40
-# Bytes of epochs.csv, from finished cells: its header, its lines, and what a look at the test set
-# adds to a line.
-_HEADER, _LINE, _LOOK = 200, 165, 60
+# Bytes of epochs.csv, from finished cells: its header, its lines, and what a test adds to one.
+_HEADER, _LINE, _TEST = 200, 165, 60
 
 
 @dataclass(frozen=True)
-class Line:
+class Estimate:
     """What the cells of one strategy on one task take; seconds and bytes are those of one cell.
 
     `cells` are those still to run; `step` is the seconds of one step, `steps` how many there are in
@@ -68,7 +67,7 @@ class Line:
         return self.cells * sum(filter(math.isfinite, self.parts))
 
 
-Pace = Callable[[Line, Run], Line]
+Pace = Callable[[Estimate, Run], Estimate]
 """Fills a line with what was measured of a strategy, for cells that are as long as a run."""
 
 
@@ -85,7 +84,7 @@ class Site:
         self.lab, self.steps, self.apart, self.by_first = lab, steps, apart, by_first
         self._pace: Pace | None = None
 
-    def fill(self, line: Line, cell: Cell) -> Line:
+    def fill(self, line: Estimate, cell: Cell) -> Estimate:
         """Measure the cell's strategy, and extrapolate; what goes wrong is said on the line."""
         try:
             with self._job(cell) as job:
@@ -141,7 +140,7 @@ class Site:
         disk = table_bytes(job.run) + _record_bytes(cell, data.classes) + _HEADER
         checkpoint = state_bytes(job.run) + sum(trial.children)
 
-        def fill(line: Line, run: Run) -> Line:
+        def fill(line: Estimate, run: Run) -> Estimate:
             count = run.epoch_count
             tests = math.ceil(count / run.task.test_every)
             return replace(
@@ -153,7 +152,7 @@ class Site:
                 prepare=prepare,
                 train=epoch.seconds(run.epochs, count),
                 evaluate=count * validation + tests * test,
-                disk=disk + count * _LINE + tests * _LOOK,
+                disk=disk + count * _LINE + tests * _TEST,
                 checkpoint=checkpoint,
                 trouble=trouble,
             )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from dataeff.bench.cells import Again, Cell
 from dataeff.bench.results import settled
 from dataeff.errors import Refused
-from dataeff.foretell.pace import Line, Site, let_go
+from dataeff.foretell.pace import Estimate, Site, let_go
 from dataeff.lab import Lab
 from dataeff.notation import is_open
 from dataeff.plural import counted
@@ -24,7 +24,7 @@ ASK_ABOVE = 3600.0
 class Preview:
     """What a list of cells takes, one line per task and strategy."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[Estimate, ...]
 
     @property
     def cells(self) -> int:
@@ -71,7 +71,7 @@ class Coming:
     unsolved: Sequence[tuple[str, Cell]] = ()
     apart: bool = True
 
-    def by_task(self) -> Iterator[list[tuple[Line, Cell]]]:
+    def by_task(self) -> Iterator[list[tuple[Estimate, Cell]]]:
         """Yield the lines of each task, still empty, each with a cell to measure it by."""
         tasks: dict[str, dict[str, list[Cell]]] = {}
         for cell in self.cells:
@@ -81,10 +81,10 @@ class Coming:
             for strategy, seeds in strategies.items():
                 records = [cell.record() for cell in seeds]
                 finished = sum(settled(record) and not self.again(record) for record in records)
-                group.append((Line(task, strategy, len(seeds) - finished, finished), seeds[0]))
+                group.append((Estimate(task, strategy, len(seeds) - finished, finished), seeds[0]))
             alike = {text: cell for text, cell in self.unsolved if cell.task_name == task}
             count = len({cell.seed for _, cell in self.unsolved})
-            group += [(Line(task, text, count, 0), cell) for text, cell in alike.items()]
+            group += [(Estimate(task, text, count, 0), cell) for text, cell in alike.items()]
             yield group
 
 
@@ -172,7 +172,7 @@ def table(cost: Preview) -> tuple[list[str], list[list[str]]]:
     return header, [_texts(line) for line in cost.lines]
 
 
-def _texts(line: Line) -> list[str]:
+def _texts(line: Estimate) -> list[str]:
     counts = [line.task, line.strategy, str(line.cells), str(line.finished)]
     if not line.cells:
         return [*counts, *[""] * 10]
