@@ -1,18 +1,17 @@
 """From `name[key=value]` to a network: a registered one, torchvision's or timm's."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 from fnmatch import fnmatch
+from functools import partial
 from typing import Any
 
 from torch import nn
 
 import dataeff._torchvision_ops  # noqa: F401  (must come before any import of timm)
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
-from dataeff.models.stems import shrink_stem
-from dataeff.models.vision import PREFIX, build_torchvision, has_torchvision, torchvision_names
+from dataeff.models.stems import Shape, shrink_stem
+from dataeff.models.vision import PREFIX, torchvision_builder, torchvision_names
 from dataeff.notation import Part, format_part, parse_one
 from dataeff.registry import Registry
 
@@ -20,12 +19,10 @@ SMALL_SIDE = 64
 """Images up to this side get the small-image stem, unless `stem` says otherwise."""
 
 _STEM_CHOICES = ("auto", "small", "imagenet")
-_WORDS = {"true": True, "false": False, "none": None}
+_WORDS = {"true": "True", "false": "False", "none": "None"}
 
 
-def build_model(
-    text: str, registry: Registry, *, classes: int, shape: tuple[int, int, int]
-) -> nn.Module:
+def build_model(text: str, registry: Registry, *, classes: int, shape: Shape) -> nn.Module:
     """Build the network that `text` names for images of `shape` (channels, height, width).
 
     The weights are drawn from torch's global generator: seed it first.
@@ -52,9 +49,7 @@ def model_names(registry: Registry, pattern: str = "*") -> list[str]:
     return [name for name in names if fnmatch(name, pattern)]
 
 
-def _build_foreign(
-    part: Part, registry: Registry, classes: int, shape: tuple[int, int, int]
-) -> nn.Module:
+def _build_foreign(part: Part, registry: Registry, classes: int, shape: Shape) -> nn.Module:
     build = _builder(part.name)
     if build is None:
         hint = did_you_mean(part.name, model_names(registry))
@@ -65,7 +60,7 @@ def _build_foreign(
         choices = ", ".join(_STEM_CHOICES)
         raise DataeffError(f"model {part.name}: stem={stem} is not valid, it is one of: {choices}.")
     try:
-        model = build(part.name, params, classes, shape)
+        model = build(params, classes, shape)
     # A foreign constructor may raise anything at all for a parameter it cannot use.
     except Exception as error:
         what, size = format_part(part.name, params), "x".join(map(str, shape))
@@ -80,15 +75,13 @@ def _build_foreign(
 
 def _builder(name: str) -> Callable[..., nn.Module] | None:
     if name.startswith(PREFIX):
-        return build_torchvision if has_torchvision(name) else None
+        return torchvision_builder(name)
     import timm
 
-    return _build_timm if timm.is_model(name) else None
+    return partial(_build_timm, name) if timm.is_model(name) else None
 
 
-def _build_timm(
-    name: str, params: dict[str, Any], classes: int, shape: tuple[int, int, int]
-) -> nn.Module:
+def _build_timm(name: str, params: dict[str, Any], classes: int, shape: Shape) -> nn.Module:
     import timm
 
     # timm's own rule: the networks marked so, and only they, take an img_size.
@@ -101,10 +94,8 @@ def _build_timm(
 
 
 def _read(text: str) -> Any:
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
     try:
-        return ast.literal_eval(text)
+        return ast.literal_eval(_WORDS.get(text.lower(), text))
     except (ValueError, SyntaxError):
         return text
 
@@ -114,9 +105,8 @@ def _pool_kind(model: nn.Module) -> str:
     head = getattr(model, "head", None)
     # These average, but not the map that they are given: a convolution comes first, or the map is
     # laid out as (B, h, w, C).
-    if hasattr(head, "in_conv") or hasattr(model, "pre_logits"):
-        return "other"
-    if getattr(model, "output_fmt", "NCHW") == "NHWC":
+    convolved = hasattr(head, "in_conv") or hasattr(model, "pre_logits")
+    if convolved or getattr(model, "output_fmt", "NCHW") == "NHWC":
         return "other"
     pool = getattr(model, "global_pool", None) or getattr(head, "global_pool", None)
     kind = pool if isinstance(pool, str) else getattr(pool, "pool_type", "")

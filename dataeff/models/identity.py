@@ -1,7 +1,5 @@
 """What a network is known by: the code that makes it, and the names and shapes of its weights."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

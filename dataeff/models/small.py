@@ -3,8 +3,6 @@
 He et al. 2015, https://arxiv.org/abs/1512.03385
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch
@@ -12,8 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from dataeff.hookspecs import hookimpl
-
-Shape = tuple[int, int, int]
+from dataeff.models.stems import Shape
 
 
 @hookimpl

@@ -1,10 +1,11 @@
 """The first layers of ImageNet networks, changed for small images and other channel counts."""
 
-from __future__ import annotations
-
 import math
 
 from torch import nn
+
+Shape = tuple[int, int, int]
+"""Channels, height and width of an image."""
 
 # The first convolution, and the layers that then shrink the map further and are taken out. A stem
 # is known only where all its layers are there and the convolution has stride 2.
@@ -29,10 +30,10 @@ STEMS = (
 
 def shrink_stem(model: nn.Module) -> bool:
     """Let the stem keep the resolution; return False where no known stem is found."""
+    layers = dict(model.named_modules(remove_duplicate=False))
     for conv_path, *pool_paths in STEMS:
-        conv = _submodule(model, conv_path)
-        pools = [_submodule(model, path) for path in pool_paths]
-        if not isinstance(conv, nn.Conv2d) or conv.stride != (2, 2) or None in pools:
+        conv = layers.get(conv_path)
+        if not isinstance(conv, nn.Conv2d) or conv.stride != (2, 2) or {*pool_paths} - {*layers}:
             continue
         conv.stride = (1, 1)
         if conv.kernel_size[0] > 5:
@@ -61,10 +62,3 @@ def _renew(conv: nn.Conv2d, channels: int, kernel: int) -> None:
         conv.kernel_size = (kernel, kernel)
         # A padding of 0 stays: such a stem pads elsewhere, or not at all.
         conv.padding = tuple(kernel // 2 if padding else 0 for padding in conv.padding)
-
-
-def _submodule(model: nn.Module, path: str) -> nn.Module | None:
-    try:
-        return model.get_submodule(path)
-    except AttributeError:
-        return None

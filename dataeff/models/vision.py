@@ -1,11 +1,8 @@
 """torchvision's classification networks, given timm's protocol."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -13,13 +10,12 @@ from torch import nn
 
 import dataeff._torchvision_ops  # noqa: F401  (must come before any import of torchvision)
 from dataeff.errors import DataeffError
-from dataeff.models.stems import set_input_channels
+from dataeff.models.stems import Shape, set_input_channels
 
 PREFIX = "torchvision:"
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """How the networks of one paper divide into features and head.
 
     The head is a list of steps: children of the network, or else functions of `_STEPS`. The
@@ -29,7 +25,7 @@ class Family:
     head: tuple[str, ...]
     pool_kind: str = "avg"
     features: Callable[[nn.Module, torch.Tensor], torch.Tensor] | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = {}
 
 
 class TorchvisionNet(nn.Module):
@@ -66,28 +62,28 @@ def torchvision_names() -> list[str]:
     return [PREFIX + name for name in _all_names() if _family(name)]
 
 
-def has_torchvision(name: str) -> bool:
-    """Say whether torchvision has this network; raise where its family has no adapter here."""
+def torchvision_builder(name: str) -> Callable[..., nn.Module] | None:
+    """Return what builds `torchvision:NAME`, untrained; None where there is no such network.
+
+    It raises where its family has no adapter here.
+    """
     name = name.removeprefix(PREFIX)
-    known = name in _all_names()
-    if known and _family(name) is None:
+    if name not in _all_names():
+        return None
+    family = _family(name)
+    if family is None:
         families = ", ".join(_FAMILIES)
         raise DataeffError(
             f"torchvision's {name} is not supported; these families are: {families}."
         )
-    return known
+    return partial(_build, name, family)
 
 
-def build_torchvision(
-    name: str, params: dict[str, Any], classes: int, shape: tuple[int, int, int]
+def _build(
+    name: str, family: Family, params: dict[str, Any], classes: int, shape: Shape
 ) -> nn.Module:
-    """Build `torchvision:NAME`, untrained."""
     import torchvision
 
-    name = name.removeprefix(PREFIX)
-    family = _family(name)
-    if family is None:
-        raise DataeffError(f"torchvision's {name} is not one that dataeff knows to take apart.")
     builder = torchvision.models.get_model_builder(name)
     if family is _FAMILIES["vit"]:
         net = _build_vit(builder, {"image_size": shape[1]} | params, classes)
@@ -129,14 +125,10 @@ def _densenet_map(net: Any, x: torch.Tensor) -> torch.Tensor:
     return F.relu(net.features(x), inplace=True)
 
 
-def _first_token(tokens: torch.Tensor) -> torch.Tensor:
-    return tokens[:, 0]
-
-
 _STEPS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "avgpool": partial(F.adaptive_avg_pool2d, output_size=1),
     "flatten": partial(torch.flatten, start_dim=1),
-    "first_token": _first_token,
+    "first_token": partial(torch.select, dim=1, index=0),
 }
 
 _FC = Family(("avgpool", "flatten", "fc"))
@@ -148,16 +140,9 @@ _INCEPTION = Family(
 )
 
 _FAMILIES = {
-    "resnet": _FC,
-    "resnext": _FC,
-    "wide_resnet": _FC,
-    "regnet": _FC,
-    "shufflenet": _FC,
-    "googlenet": _INCEPTION,
-    "inception": _INCEPTION,
-    "mobilenet": _CLASSIFIER,
-    "efficientnet": _CLASSIFIER,
-    "mnasnet": _CLASSIFIER,
+    **dict.fromkeys(("resnet", "resnext", "wide_resnet", "regnet", "shufflenet"), _FC),
+    **dict.fromkeys(("googlenet", "inception"), _INCEPTION),
+    **dict.fromkeys(("mobilenet", "efficientnet", "mnasnet"), _CLASSIFIER),
     "densenet": Family(_CLASSIFIER.head, features=_densenet_map),
     "convnext": Family(("avgpool", "classifier")),
     "swin": Family(("avgpool", "flatten", "head")),
