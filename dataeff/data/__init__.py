@@ -1,6 +1,7 @@
 """Datasets: what is read, how it is augmented, and how its batches reach the device."""
 
-from dataeff.data.base import Dataset, ImageSet, Raw, Split, load_dataset
+from dataeff.data.base import Dataset, ImageSet, Raw, load_dataset
+from dataeff.data.images import Split
 from dataeff.data.memory import HostSplit, MemorySplit
 from dataeff.data.stream import StreamSplit
 

@@ -5,8 +5,6 @@ reordering or regrouping the samples leaves every sample's crop and flip as they
 integer arithmetic: the same on every device.
 """
 
-from __future__ import annotations
-
 import torch
 
 _MASK = 2**64 - 1

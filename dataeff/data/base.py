@@ -3,15 +3,15 @@
 # Annotations stay objects here (no __future__ import): the registry reads the parameter types of
 # subclasses, whose modules need not know these names.
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from pydantic import Field
 
-from dataeff.data.images import Normaliser, resize, statistics
+from dataeff.data.images import Normaliser, Split, resize, statistics
 from dataeff.data.labels import balanced, corrupt
 from dataeff.data.memory import HostSplit, MemorySplit
 from dataeff.errors import DataeffError
@@ -23,29 +23,6 @@ Side = Annotated[int, Field(ge=4)]
 
 Padding = Annotated[int, Field(ge=0)]
 """Pixels around an image, as a parameter's type."""
-
-
-class Split(Protocol):
-    """The training or the test part of a dataset."""
-
-    labels: torch.Tensor
-    normalise: Normaliser
-    """What `stream` does to the pixels, so that it can be undone for the eye."""
-
-    def __len__(self) -> int: ...
-
-    def stream(
-        self, batches: Sequence[torch.Tensor], augment: tuple[int, int] | None
-    ) -> Iterator[torch.Tensor]:
-        """Yield normalised images (B, C, H, W) for each batch of CPU indices.
-
-        `augment` is None for the plain view, or (seed, epoch).
-        """
-        ...
-
-    def to(self, device: torch.device | str) -> "Split":
-        """Return the same split on another device."""
-        ...
 
 
 @dataclass(eq=False)
@@ -77,25 +54,22 @@ class Raw(NamedTuple):
         """Return the number of classes; say what is wrong with the tensors, if anything is."""
         classes = self.classes if isinstance(self.classes, int) else len(self.classes)
         shape = self.train_images.shape[1:]
-        for part, images, labels in (
-            ("training", self.train_images, self.train_labels),
-            ("test", self.test_images, self.test_labels),
-        ):
+        for part, images, labels in (("training", *self[:2]), ("test", *self[2:4])):
             if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1:] != shape:
-                found = f"{images.dtype} {tuple(images.shape)}"
-                raise DataeffError(
-                    f"dataset {name}: images must be uint8 (N, H, W, C) and alike in both parts; "
-                    f"the {part} images are {found}."
+                wrong = (
+                    "images must be uint8 (N, H, W, C) and alike in both parts; "
+                    f"the {part} images are {images.dtype} {tuple(images.shape)}"
                 )
-            if len(images) != len(labels) or len(labels) == 0:
-                raise DataeffError(
-                    f"dataset {name}: {len(images)} {part} images have {len(labels)} labels."
+            elif len(images) != len(labels) or len(labels) == 0:
+                wrong = f"{len(images)} {part} images have {len(labels)} labels"
+            elif classes < 2 or not 0 <= labels.min() <= labels.max() < classes:
+                wrong = (
+                    f"{part} labels must be 0..classes-1 of at least two classes; "
+                    f"they run from {labels.min()} to {labels.max()} of {classes}"
                 )
-            if classes < 2 or not 0 <= labels.min() <= labels.max() < classes:
-                raise DataeffError(
-                    f"dataset {name}: {part} labels must be 0..classes-1 of at least two classes; "
-                    f"they run from {labels.min()} to {labels.max()} of {classes}."
-                )
+            else:
+                continue
+            raise DataeffError(f"dataset {name}: {wrong}.")
         return classes
 
 
@@ -176,21 +150,17 @@ class ImageSet:
 
 
 def _count(name: str, subset: int | float, samples: int, classes: int) -> int:
-    if isinstance(subset, float) and not 0 < subset < 1:
-        raise DataeffError(
-            f"dataset {name}: subset is a count, or a share above 0 and below 1, not {subset:g}."
-        )
     count = round(subset * samples) if isinstance(subset, float) else subset
-    if count > samples:
-        raise DataeffError(
-            f"dataset {name}: subset={count} is more than the {samples} training samples."
-        )
-    if count < classes:
-        raise DataeffError(
-            f"dataset {name}: subset={subset} keeps {count} samples, fewer than one per class; "
-            f"keep at least {classes}."
-        )
-    return count
+    if isinstance(subset, float) and not 0 < subset < 1:
+        wrong = f"subset is a count, or a share above 0 and below 1, not {subset:g}"
+    elif count > samples:
+        wrong = f"subset={count} is more than the {samples} training samples"
+    elif count < classes:
+        kept = f"subset={subset} keeps {count} samples"
+        wrong = f"{kept}, fewer than one per class; keep at least {classes}"
+    else:
+        return count
+    raise DataeffError(f"dataset {name}: {wrong}.")
 
 
 def load_dataset(

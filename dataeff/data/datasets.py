@@ -1,7 +1,5 @@
 """The bundled datasets: embedded, synthetic, torchvision's small ones, and image folders."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import struct
@@ -26,7 +24,7 @@ READERS = {
     "fashion_mnist": "FashionMNIST",
     "svhn": "SVHN",
 }
-SVHN_PARTS = ("train", "test")
+_SVHN_PARTS = [{"split": "train"}, {"split": "test"}]
 DEBIAN_FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 
 # MD5 of the uncompressed files: Debian packs them anew, and torchvision keeps them unpacked, so
@@ -56,9 +54,8 @@ def download(name: str, root: Path) -> None:
     if name not in READERS:
         raise DataeffError(f"{name} is not downloadable; these are: {', '.join(READERS)}.")
     reader = _reader(name)
-    parts = [{"split": part} for part in SVHN_PARTS] if name == "svhn" else [{}]
     try:
-        for part in parts:
+        for part in _SVHN_PARTS if name == "svhn" else [{}]:
             reader(root, download=True, **part)
     except (OSError, RuntimeError) as error:
         raise DataeffError(f"{name} could not be downloaded to {root}: {error}") from error
@@ -148,18 +145,11 @@ class Cifar10(ImageSet):
         """Read with torchvision, which verifies the checksums."""
         reader = _reader(self.name)
         meta = [reader.meta["filename"], reader.meta["md5"]]
-        files = {
-            f"{reader.base_folder}/{file}": md5
-            for file, md5 in [*reader.train_list, *reader.test_list, meta]
-        }
-        train, test = _open(self.name, root, files, [{"train": True}, {"train": False}])
-        return Raw(
-            torch.from_numpy(train.data).contiguous(),
-            torch.tensor(train.targets),
-            torch.from_numpy(test.data).contiguous(),
-            torch.tensor(test.targets),
-            train.classes,
-        )
+        listed = [*reader.train_list, *reader.test_list, meta]
+        files = {f"{reader.base_folder}/{file}": md5 for file, md5 in listed}
+        parts = _open(self.name, root, files, [{"train": True}, {"train": False}])
+        train, test = (_tensors(part.data, part.targets) for part in parts)
+        return Raw(*train, *test, parts[0].classes)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -178,15 +168,14 @@ class Svhn(ImageSet):
     def read(self, root: Path | None) -> Raw:
         """Read with torchvision, which verifies the checksums."""
         reader = _reader("svhn")
-        files = {reader.split_list[part][1]: reader.split_list[part][2] for part in SVHN_PARTS}
-        train, test = _open("svhn", root, files, [{"split": part} for part in SVHN_PARTS])
-        return Raw(
-            torch.from_numpy(train.data).permute(0, 2, 3, 1).contiguous(),
-            torch.from_numpy(train.labels),
-            torch.from_numpy(test.data).permute(0, 2, 3, 1).contiguous(),
-            torch.from_numpy(test.labels),
-            10,
-        )
+        listed = [reader.split_list[part["split"]] for part in _SVHN_PARTS]
+        parts = _open("svhn", root, {file: md5 for _, file, md5 in listed}, _SVHN_PARTS)
+        train, test = (_tensors(part.data.transpose(0, 2, 3, 1), part.labels) for part in parts)
+        return Raw(*train, *test, 10)
+
+
+def _tensors(images: Any, labels: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.from_numpy(images).contiguous(), torch.as_tensor(labels)
 
 
 def _reader(name: str) -> Any:

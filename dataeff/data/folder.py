@@ -1,11 +1,9 @@
 """Any tree of image files, one folder per class: the way to ImageNet."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
@@ -52,16 +50,9 @@ class ImageFolder(ImageSet):
         )
         # Where the files lie does not change what they hold.
         fingerprint = self.fingerprint(listing.encode(), labels.numpy(), without="path")
+        view: Any = {"size": self.size, "crop": self.crop, "flip": self.flip, "workers": workers}
         train, test = (
-            StreamSplit(
-                part,
-                targets,
-                size=self.size,
-                crop=self.crop,
-                flip=self.flip,
-                device=device,
-                workers=workers,
-            )
+            StreamSplit(part, targets, **view).to(device)
             for part, targets in ((files, labels), (test_files, test_labels))
         )
         return Dataset(name, train, test, len(classes), (3, self.size, self.size), fingerprint)

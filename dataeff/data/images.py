@@ -1,8 +1,9 @@
-"""Operations on whole sets and batches of uint8 images (N, H, W, C)."""
+"""Sets and batches of uint8 images (N, H, W, C): how they are changed, and how a run reads them."""
 
-from __future__ import annotations
-
+import copy
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch.nn.functional import interpolate
@@ -36,12 +37,12 @@ class Normaliser:
     shift: torch.Tensor
 
     @classmethod
-    def of(cls, mean: torch.Tensor, std: torch.Tensor, width: int) -> Normaliser:
+    def of(cls, mean: torch.Tensor, std: torch.Tensor, width: int) -> "Normaliser":
         """Bring each channel of images of this width to mean 0 and deviation 1."""
         # One whole row of pixels: broadcasting over three channels would not vectorise.
         return cls((1 / std).float().repeat(width), (-mean / std).float().repeat(width))
 
-    def to(self, device: torch.device | str) -> Normaliser:
+    def to(self, device: torch.device | str) -> "Normaliser":
         """Return the same on another device."""
         return Normaliser(self.scale.to(device), self.shift.to(device))
 
@@ -58,3 +59,32 @@ class Normaliser:
         images = batch.permute(0, 2, 3, 1)
         rows = (images.flatten(2) - self.shift) / self.scale
         return rows.round().clamp(0, 255).byte().view(images.shape)
+
+
+class Split:
+    """The training or the test part of a dataset."""
+
+    labels: torch.Tensor
+    normalise: Normaliser
+    """What `stream` does to the pixels, so that it can be undone for the eye."""
+
+    _moving: tuple[str, ...] = ("labels", "normalise")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def stream(
+        self, batches: Sequence[torch.Tensor], augment: tuple[int, int] | None
+    ) -> Iterator[torch.Tensor]:
+        """Yield normalised images (B, C, H, W) for each batch of CPU indices.
+
+        `augment` is None for the plain view, or (seed, epoch).
+        """
+        raise NotImplementedError
+
+    def to(self, device: torch.device | str) -> Self:
+        """Return the same split on another device."""
+        moved = copy.copy(self)
+        for name in self._moving:
+            setattr(moved, name, getattr(self, name).to(device))
+        return moved

@@ -1,7 +1,5 @@
 """Draws that belong to the data, not to the run: class-balanced parts and label noise."""
 
-from __future__ import annotations
-
 import torch
 
 

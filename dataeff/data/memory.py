@@ -1,18 +1,17 @@
 """A small set as one uint8 tensor on the device or the host; augmented batch-wise on the device."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Sequence
+from typing import Self
 
 import torch
 from torch.nn.functional import pad
 
 from dataeff.data.augment import crop_flip, draws
-from dataeff.data.images import Normaliser
+from dataeff.data.images import Normaliser, Split
 
 
-class MemorySplit:
+class MemorySplit(Split):
     """Images and labels held on the device; `crop` is the padding that a random crop moves in."""
 
     _moving: tuple[str, ...] = ("data", "labels", "normalise")
@@ -32,16 +31,6 @@ class MemorySplit:
         self.normalise = normalise
         self.crop = crop
         self.flip = flip
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def to(self, device: torch.device | str) -> MemorySplit:
-        """Return the same split on another device."""
-        moved = copy.copy(self)
-        for name in self._moving:
-            setattr(moved, name, getattr(self, name).to(device))
-        return moved
 
     def stream(
         self, batches: Sequence[torch.Tensor], augment: tuple[int, int] | None
@@ -79,10 +68,10 @@ class MemorySplit:
 class HostSplit(MemorySplit):
     """Images held in host memory, from where each batch is copied; labels on the device."""
 
-    _moving = ("labels", "normalise")
+    _moving = Split._moving
     _pin = False
 
-    def pinned(self) -> HostSplit:
+    def pinned(self) -> Self:
         """Return the same split with page-locked batches, whose copies nobody waits for."""
         pinned = copy.copy(self)
         pinned._pin = True

@@ -1,12 +1,10 @@
 """A large set streamed from image files through a DataLoader that follows the plan."""
 
-from __future__ import annotations
-
 import copy
 import os
 from collections.abc import Iterator, Sequence
 from math import sqrt
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -14,7 +12,7 @@ from PIL import Image, ImageOps
 from torch.utils.data import DataLoader
 
 from dataeff.data.augment import hash_integers
-from dataeff.data.images import Normaliser
+from dataeff.data.images import Normaliser, Split
 from dataeff.errors import DataeffError
 
 IMAGENET_MEAN = torch.tensor([0.485, 0.456, 0.406], dtype=torch.float64) * 255
@@ -23,7 +21,7 @@ IMAGENET_STD = torch.tensor([0.229, 0.224, 0.225], dtype=torch.float64) * 255
 Order = tuple[list[int], tuple[int, int] | None]
 
 
-class StreamSplit:
+class StreamSplit(Split):
     """Image files decoded as the plan asks for them; labels on the device.
 
     The augmented view is a random resized crop (if `crop`) and a horizontal mirror (if `flip`);
@@ -38,30 +36,16 @@ class StreamSplit:
         size: int = 224,
         crop: bool = True,
         flip: bool = True,
-        device: torch.device | str = "cpu",
         workers: int = 0,
     ) -> None:
         self._files = _Files(files, size, crop, flip)
-        self.normalise = Normaliser.of(IMAGENET_MEAN, IMAGENET_STD, size).to(device)
-        self._device = torch.device(device)
+        self.normalise = Normaliser.of(IMAGENET_MEAN, IMAGENET_STD, size)
+        self.labels = labels
         self._workers = workers
         self._pin = False
         self._idle: list[DataLoader] = []
-        self.labels = labels.to(device)
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def to(self, device: torch.device | str) -> StreamSplit:
-        """Return the same split delivering to another device."""
-        moved = copy.copy(self)
-        moved._device = torch.device(device)
-        moved.normalise = self.normalise.to(device)
-        moved._idle = []
-        moved.labels = self.labels.to(device)
-        return moved
-
-    def pinned(self) -> StreamSplit:
+    def pinned(self) -> Self:
         """Return the same split with page-locked batches, which are copied while others compute."""
         pinned = copy.copy(self)
         pinned._pin, pinned._idle = True, []
@@ -74,12 +58,12 @@ class StreamSplit:
         # A loader serves one stream at a time: scoring may begin while training is half-way.
         loader = self._idle.pop() if self._idle else self._new_loader()
         orders: Any = loader.sampler
-        orders.orders = [(batch.tolist(), augment) for batch in batches]
+        orders[:] = [(batch.tolist(), augment) for batch in batches]
         try:
             for images in loader:
                 if isinstance(images, str):
                     raise DataeffError(images)
-                yield self.normalise(images.to(self._device, non_blocking=self._pin))
+                yield self.normalise(images.to(self.labels.device, non_blocking=self._pin))
         finally:
             self._idle.append(loader)
 
@@ -88,22 +72,14 @@ class StreamSplit:
         return DataLoader(
             files,
             batch_size=None,
-            sampler=_Orders(),
+            # What it is asked for, batch by batch: `stream` fills it in.
+            sampler=list[Order](),
             num_workers=self._workers,
             persistent_workers=self._workers > 0,
             pin_memory=self._pin,
             # Starting an iterator draws a seed; without this, from the global random state.
             generator=torch.Generator(),
         )
-
-
-class _Orders:
-    """The sampler of one loader: replays the orders it was last given."""
-
-    orders: Sequence[Order] = ()
-
-    def __iter__(self) -> Iterator[Order]:
-        return iter(self.orders)
 
 
 class _Files:
