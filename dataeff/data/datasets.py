@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar
 import torch
 from pydantic import Field
 
-import dataeff._torchvision_ops  # noqa: F401 -- torchvision is imported late, it takes seconds
 from dataeff.data.base import ImageSet, Padding, Raw, Side
 from dataeff.data.folder import ImageFolder
 from dataeff.data.labels import balanced

@@ -32,14 +32,21 @@ class ImageFolder(ImageSet):
         self, name: str, *, root: Path | None, device: torch.device, workers: int = 0
     ) -> Dataset:
         """List the files and read none; `name` is the canonical spec."""
-        folder = self._find(root)
-        held_out = folder / "val" if (folder / "val").is_dir() else folder / "test"
-        files, labels, classes = _list(folder / "train")
+        folder = self._folder(root)
+        train_part, held_out = folder / "train", folder / "val"
+        if not held_out.is_dir():
+            held_out = folder / "test"
+        if not (train_part.is_dir() and held_out.is_dir()):
+            raise DataeffError(
+                f"image_folder needs {train_part} and {folder / 'val'} (or test), "
+                "each with one folder of images per class."
+            )
+        files, labels, classes = _list(train_part)
         test_files, test_labels, test_classes = _list(held_out)
         if classes != test_classes:
             odd = ", ".join(sorted(set(classes) ^ set(test_classes))[:3])
             raise DataeffError(
-                f"{folder / 'train'} and {held_out} must hold the same classes; "
+                f"{train_part} and {held_out} must hold the same classes; "
                 f"only one of them has: {odd}."
             )
         kept, labels = self.training_part(name, labels, len(classes))
@@ -57,22 +64,14 @@ class ImageFolder(ImageSet):
         )
         return Dataset(name, train, test, len(classes), (3, self.size, self.size), fingerprint)
 
-    def _find(self, root: Path | None) -> Path:
+    def _folder(self, root: Path | None) -> Path:
         path = Path(self.path).expanduser()
         if root is None and not path.is_absolute():
             raise DataeffError(
                 f"image_folder[path={self.path}] is relative to the data folder: "
                 "give an absolute path, pass --data-root DIR or set DATAEFF_DATA."
             )
-        folder = path if root is None else root / path
-        if not (
-            (folder / "train").is_dir() and any((folder / p).is_dir() for p in ("val", "test"))
-        ):
-            raise DataeffError(
-                f"image_folder needs {folder / 'train'} and {folder / 'val'} (or test), "
-                "each with one folder of images per class."
-            )
-        return folder
+        return path if root is None else root / path
 
 
 def _list(folder: Path) -> tuple[list[str], torch.Tensor, list[str]]:

@@ -42,8 +42,11 @@ class MemorySplit(Split):
         # One copy to the device for the whole plan, instead of one per batch.
         index = torch.cat(list(batches)).to(self.labels.device, non_blocking=True)
         if augment is None or not (self.crop or self.flip):
+            (height, width), edge = self.size, self.crop
             for batch, part in zip(batches, index.split(sizes), strict=True):
-                yield self._plain(*self._at_hand(batch, part))
+                data, at = self._at_hand(batch, part)
+                padded = data.index_select(0, at)
+                yield self.normalise(padded[:, edge : edge + height, edge : edge + width])
             return
         seed, epoch = augment
         dy, dx = (draws(seed, epoch, index, draw, 2 * self.crop + 1) for draw in (0, 1))
@@ -58,11 +61,6 @@ class MemorySplit(Split):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return images on the device, and which of them are the batch; `index` is there too."""
         return self.data, index
-
-    def _plain(self, data: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-        (height, width), edge = self.size, self.crop
-        padded = data.index_select(0, index)
-        return self.normalise(padded[:, edge : edge + height, edge : edge + width])
 
 
 class HostSplit(MemorySplit):

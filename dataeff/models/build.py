@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import nn
 
-import dataeff._torchvision_ops  # noqa: F401  (must come before any import of timm)
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
-from dataeff.models.stems import Shape, shrink_stem
+from dataeff.models.small import Shape
+from dataeff.models.stems import shrink_stem
 from dataeff.models.vision import PREFIX, torchvision_builder, torchvision_names
 from dataeff.notation import Part, format_part, parse_one
 from dataeff.registry import Registry

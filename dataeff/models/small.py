@@ -10,7 +10,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from dataeff.hookspecs import hookimpl
-from dataeff.models.stems import Shape
+
+Shape = tuple[int, int, int]
+"""Channels, height and width of an image."""
 
 
 @hookimpl

@@ -4,9 +4,6 @@ import math
 
 from torch import nn
 
-Shape = tuple[int, int, int]
-"""Channels, height and width of an image."""
-
 # The first convolution, and the layers that then shrink the map further and are taken out. A stem
 # is known only where all its layers are there and the convolution has stride 2.
 STEMS = (

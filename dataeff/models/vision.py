@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import dataeff._torchvision_ops  # noqa: F401  (must come before any import of torchvision)
+import dataeff._torchvision_ops  # noqa: F401  (must come before any import of torchvision or timm)
 from dataeff.errors import DataeffError
-from dataeff.models.stems import Shape, set_input_channels
+from dataeff.models.stems import set_input_channels
 
 PREFIX = "torchvision:"
 
@@ -80,7 +80,7 @@ def torchvision_builder(name: str) -> Callable[..., nn.Module] | None:
 
 
 def _build(
-    name: str, family: Family, params: dict[str, Any], classes: int, shape: Shape
+    name: str, family: Family, params: dict[str, Any], classes: int, shape: tuple[int, int, int]
 ) -> nn.Module:
     import torchvision
 
