@@ -1,7 +1,5 @@
 """The page on localhost, made anew as results come in."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from collections.abc import Callable
@@ -36,30 +34,26 @@ class _Page:
 
     def __init__(self, folder: Path, make: Make) -> None:
         self._folder, self._make, self._lock = folder, make, threading.RLock()
-        self._version, self._text, self._looked, self._again = "", b"", 0.0, 0.0
-        self._seen = ""
+        self._text, self._shown, self._seen, self._again = b"", "", "", 0.0
 
     def version(self) -> str:
         """Return the version of what `text` would give now."""
         with self._lock:
-            now = monotonic()
-            if now < self._again and self._version:
-                return self._version
             # Many open tabs ask often; ten thousand cells are not looked at for each of them.
-            if not self._seen or now - self._looked > 0.5:
-                self._seen, self._looked = results_version(self._folder), now
+            if not self._seen or monotonic() > self._again:
+                self._seen, self._again = results_version(self._folder), monotonic() + 0.5
             return self._seen
 
     def text(self) -> bytes:
         """Return the page with the version that it shows, made anew only if that has changed."""
         with self._lock:
             version = self.version()
-            if version != self._version:
+            if version != self._shown:
                 start = monotonic()
                 made = self._make()
                 text = made.read_bytes() if isinstance(made, Path) else made
                 mark = _MARK + f' data-live="{version}"'.encode()
-                self._text, self._version = text.replace(_MARK, mark, 1), version
+                self._text, self._shown = text.replace(_MARK, mark, 1), version
                 end = monotonic()
                 self._again = end + _SPARING * (end - start)
             return self._text
@@ -134,9 +128,6 @@ def make_server(folder: Path, make: Make, port: int = 0) -> ThreadingHTTPServer:
 
 def serve(folder: Path, make: Make, port: int = 0, on_ready: Callable[[str], None] = print) -> None:
     """Serve the page until interrupted; `on_ready` is told its address."""
-    with make_server(folder, make, port) as server:
+    with make_server(folder, make, port) as server, suppress(KeyboardInterrupt):
         on_ready(f"http://{HOSTS[0]}:{server.server_port}/")
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            return
+        server.serve_forever()
