@@ -4,11 +4,8 @@ Colours are names such as `<ink>`, which the page replaces by the colours of its
 strategy can be mistaken for one, because `plain` leaves no angle bracket in it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -21,8 +18,7 @@ SYMBOLS = ("square", "diamond", "triangle-up", "cross", "triangle-down", "x", "s
 DASHES = ("solid", "dash", "dashdot", "longdash", "longdashdot")
 
 
-@dataclass(frozen=True)
-class Style:
+class Style(NamedTuple):
     """How one strategy is drawn, in every chart of a page; `key` tells its traces from others."""
 
     key: int
@@ -70,6 +66,11 @@ def plain(text: object) -> str:
 def numbers(values: Iterable[float], digits: int = 3) -> list[float | None]:
     """Return numbers as JSON has them: rounded, and None for what is not finite."""
     return [round(float(v), digits) if math.isfinite(v) else None for v in values]
+
+
+def scatter(x: Iterable[float], y: Iterable[float], mode: str, **more: Any) -> Figure:
+    """Return points, or a line through them, as `mode` says."""
+    return {"type": "scatter", "mode": mode, "x": numbers(x), "y": numbers(y)} | more
 
 
 def axis(**more: Any) -> Figure:

@@ -1,7 +1,5 @@
 """Verdict cards of the page: what was shown of a strategy, and how sure that is."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable
@@ -71,14 +69,30 @@ def mark(style: Style | None, line: bool = False) -> str:
     )
 
 
+class Strip(NamedTuple):
+    """Where cards draw a number: its column, title and form, what counts as same, and the ends."""
+
+    column: str
+    title: str
+    form: str
+    zone: tuple[float, float]
+    ends: tuple[float, float]
+
+    def span(self, kind: str, first: float, last: float) -> str:
+        """Return a part of the strip; what lies outside ends where it does."""
+        low, high = self.ends
+        start, end = (min(max(100 * (x - low) / (high - low), 0), 100) for x in (first, last))
+        width = "" if kind == "dot" else f";width:{end - start:.1f}%"
+        return f'<i class="{kind}" style="left:{start:.1f}%{width}"></i>'
+
+
 def cards(part: pd.DataFrame, styles: Styles, reference: str, margin: float) -> str:
     """Return the cards of one table, methods first, controls small; those past the cap folded."""
     lines = [line for line in records(part) if line["strategy"] != reference]
-    kinds = [
-        ("speedup", "speed-up", TIMES, (1.0, 1.0)),
-        ("difference", "accuracy, points", POINTS, (-margin, margin)),
+    strips = [
+        _strip(part["speedup"], "speed-up", TIMES, (1.0, 1.0)),
+        _strip(part["difference"], "accuracy, points", POINTS, (-margin, margin)),
     ]
-    strips = [Strip(*kind, _ends([*part[kind[0]].dropna(), *kind[3]])) for kind in kinds]
     methods, controls = (
         [_card(line, styles, strips) for line in lines if bool(line["control"]) is is_so]
         for is_so in (False, True)
@@ -88,6 +102,13 @@ def cards(part: pd.DataFrame, styles: Styles, reference: str, margin: float) -> 
         told += '<h3 class="kind">Controls: yardsticks at a known cost</h3>'
         told += _folded(controls, "cards small", "controls")
     return told or "<p>Only the reference has been run so far: there is nothing to compare yet.</p>"
+
+
+def _strip(column: pd.Series, title: str, form: str, zone: tuple[float, float]) -> Strip:
+    """Return a strip that reaches over the estimates of all cards, and some room."""
+    low, high = min(*column.dropna(), *zone), max(*column.dropna(), *zone)
+    room = 0.3 * (high - low) or 0.1
+    return Strip(str(column.name), title, form, zone, (low - room, high + room))
 
 
 def _folded(made: list[str], kind: str, what: str) -> str:
@@ -122,30 +143,6 @@ def _card(line: Line, styles: Styles, strips: Iterable[Strip]) -> str:
         f"<h4>{mark(styles.get(line['strategy']))} {breakable(line['strategy'])}</h4>"
         f'<div class="figures">{figures}</div>{told}</article>'
     )
-
-
-class Strip(NamedTuple):
-    """Where cards draw a number: its column, title and form, what counts as same, and the ends."""
-
-    column: str
-    title: str
-    form: str
-    zone: tuple[float, float]
-    ends: tuple[float, float]
-
-    def span(self, kind: str, first: float, last: float) -> str:
-        """Return a part of the strip; what lies outside ends where it does."""
-        low, high = self.ends
-        start, end = (min(max(100 * (x - low) / (high - low), 0), 100) for x in (first, last))
-        width = "" if kind == "dot" else f";width:{end - start:.1f}%"
-        return f'<i class="{kind}" style="left:{start:.1f}%{width}"></i>'
-
-
-def _ends(values: Iterable[float]) -> tuple[float, float]:
-    """Return from where to where strips reach: over the estimates of all cards, and some room."""
-    low, high = min(values), max(values)
-    room = 0.3 * (high - low) or 0.1
-    return low - room, high + room
 
 
 def _figure(line: Line, strip: Strip) -> str:

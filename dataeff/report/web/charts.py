@@ -1,10 +1,7 @@
 """Charts of points and lines for the page."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +9,7 @@ import pandas as pd
 from dataeff.report.frames import Line, records
 from dataeff.report.stats import interval_of
 from dataeff.report.web import canvas
-from dataeff.report.web.canvas import Chart, Figure, Style, Styles, layout, numbers, plain
+from dataeff.report.web.canvas import Chart, Figure, Style, Styles, layout, numbers, plain, scatter
 
 # No screen shows more points of a line than this.
 _LONGEST = 240
@@ -89,21 +86,17 @@ def window(lines: pd.DataFrame, name: str, reach: str, also: float) -> list[floa
     return [round(float(first - pad), 4), round(float(last + pad), 4)]
 
 
-def _scatter(x: Iterable[float], y: Iterable[float], mode: str, **more: Any) -> Figure:
-    return {"type": "scatter", "mode": mode, "x": numbers(x), "y": numbers(y)} | more
-
-
 def _front(part: pd.DataFrame) -> Figure:
     front = part[part["pareto"].astype(bool)].sort_values(["speedup", "accuracy"])
     drawn: Figure = {"line": {"color": "<soft>", "width": 6}, "opacity": 0.35, "hoverinfo": "skip"}
-    return _scatter(front["speedup"], front["accuracy"], "lines", name="Pareto front", **drawn)
+    return scatter(front["speedup"], front["accuracy"], "lines", name="Pareto front", **drawn)
 
 
 def _others(part: pd.DataFrame) -> Figure:
     drawn: Figure = {"marker": {"color": "<soft>", "size": 4, "opacity": 0.6}}
     drawn["text"] = [plain(name) for name in part["strategy"]]
     drawn["hovertemplate"] = "%{text}<br>%{x:.2f}x, %{y:.2f}%<extra></extra>"
-    return _scatter(part["speedup"], part["accuracy"], "markers", **drawn)
+    return scatter(part["speedup"], part["accuracy"], "markers", **drawn)
 
 
 def _point(line: Line, style: Style) -> Figure:
@@ -117,7 +110,7 @@ def _point(line: Line, style: Style) -> Figure:
         "text": [plain(line["sentence"] or line["verdict"])],
     }
     told = "<b>%{fullData.name}</b><br>%{x:.2f}x, %{y:.2f}%<br>%{text}<extra></extra>"
-    return _scatter([line["speedup"]], [line["accuracy"]], "markers", hovertemplate=told, **drawn)
+    return scatter([line["speedup"]], [line["accuracy"]], "markers", hovertemplate=told, **drawn)
 
 
 def _reach(line: Line, name: str) -> Figure:
@@ -216,11 +209,11 @@ def _curve(x: Iterable[float], y: Iterable[float], name: str, style: Style) -> F
     drawn: Figure = {"line": line, "meta": style.key, "name": plain(name)}
     drawn["marker"] = _marker(style, 8, rim=False) | {"maxdisplayed": 8}
     told = "%{y:.2f}% at %{x}<br>%{fullData.name}<extra></extra>"
-    return _scatter(x, y, "lines+markers", hovertemplate=told, **drawn)
+    return scatter(x, y, "lines+markers", hovertemplate=told, **drawn)
 
 
 def _band(line: pd.DataFrame, x: str, style: Style) -> Figure:
     back = line[::-1]
     drawn: Figure = {"fill": "toself", "fillcolor": f"<{style.colour}>", "line": {"width": 0}}
     drawn |= {"meta": style.key, "opacity": 0.16, "hoverinfo": "skip"}
-    return _scatter([*line[x], *back[x]], [*line["high"], *back["low"]], "lines", **drawn)
+    return scatter([*line[x], *back[x]], [*line["high"], *back["low"]], "lines", **drawn)

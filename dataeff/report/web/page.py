@@ -1,7 +1,5 @@
 """The page: one self-contained HTML file with verdicts, tables, charts and how to repeat them."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -159,19 +157,17 @@ _DIFFERS = ' <span class="tag">differs</span>'
 
 def _conditions(conditions: dict[str, dict[str, Any]]) -> str:
     """Return a list per conditions; where there are several, what differs comes first, marked."""
-    found = differing(conditions)
-    differs = {key for key in found if len(found[key]) > 1}
-    ordered = sorted(found, key=lambda key: key not in differs)
-    parts = []
+    found = sorted(differing(conditions).items(), key=lambda pair: len(pair[1]) == 1)
+    marks = {key: _DIFFERS if len(values) > 1 else "" for key, values in found}
+    text = ""
     for number, (name, values) in enumerate(conditions.items()):
         lines = "".join(
-            f"<dt>{escape(key)}{_DIFFERS if key in differs else ''}</dt>"
-            f"<dd>{breakable(values[key])}</dd>"
-            for key in ordered
+            f"<dt>{escape(key)}{marked}</dt><dd>{breakable(values[key])}</dd>"
+            for key, marked in marks.items()
             if key in values
         )
-        parts.append(f'<div id="c-{number}"><h3>{escape(name)}</h3><dl>{lines}</dl></div>')
-    return f'<div class="conditions">{"".join(parts)}</div>'
+        text += f'<div id="c-{number}"><h3>{escape(name)}</h3><dl>{lines}</dl></div>'
+    return f'<div class="conditions">{text}</div>'
 
 
 def _meanings(table: pd.DataFrame) -> str:

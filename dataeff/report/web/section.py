@@ -1,7 +1,5 @@
 """One table on the page: what is missing, cards, the table itself, charts, the papers beside it."""
 
-from __future__ import annotations
-
 from html import escape
 
 import pandas as pd

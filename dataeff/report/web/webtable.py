@@ -1,7 +1,5 @@
 """The tables of the page: every column, sortable by its numbers and not by its texts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from html import escape
@@ -46,22 +44,17 @@ def web_table(part: pd.DataFrame, styles: Styles, reference: str, number: int) -
 
 def plain_table(table: pd.DataFrame) -> str:
     """Return a table of texts: numbers aligned at their ends, words at their beginnings."""
-    kinds = [
-        "" if table[name].str.match(r"[-+–\d]").all() else ' class="text"' for name in table.columns
-    ]
-    heads = zip(table.columns, [" class=names", *kinds[1:]], strict=True)
-    rows = [
-        f'<tr><th scope="row">{breakable(first)}</th>'
-        + "".join(
-            f"<td{kind}>{breakable(text)}</td>" for text, kind in zip(rest, kinds[1:], strict=True)
-        )
-        for first, *rest in table.itertuples(index=False)
-    ]
-    head = (f'<th scope="col"{kind}>{escape(str(name))}</th>' for name, kind in heads)
+    first, *rest = table
+    head = f'<th scope="col" class=names>{escape(first)}</th>'
+    rows = '<tr><th scope="row">' + table[first].map(breakable) + "</th>"
+    for name in rest:
+        kind = "" if table[name].str.match(r"[-+–\d]").all() else ' class="text"'
+        head += f'<th scope="col"{kind}>{escape(name)}</th>'
+        rows += f"<td{kind}>" + table[name].map(breakable) + "</td>"
     return _scrolled("Numbers", head, rows, ("scroll", ""))
 
 
-def _scrolled(label: str, head: Iterable[str], rows: list[str], kinds: tuple[str, str]) -> str:
+def _scrolled(label: str, head: Iterable[str], rows: Iterable[str], kinds: tuple[str, str]) -> str:
     """Return a table in a box of its own; `kinds` are the class of the box, and of the table."""
     box, table = kinds
     return (
