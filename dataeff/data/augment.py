@@ -6,6 +6,7 @@ integer arithmetic: the same on every device.
 """
 
 import torch
+from torch import Tensor
 
 _MASK = 2**64 - 1
 _STEP = 0x9E3779B97F4A7C15
@@ -23,7 +24,7 @@ def hash_integers(*parts: int) -> int:
     return state
 
 
-def draws(seed: int, epoch: int, index: torch.Tensor, draw: int, sides: int) -> torch.Tensor:
+def draws(seed: int, epoch: int, index: Tensor, draw: int, sides: int) -> Tensor:
     """Return one number in 0..sides-1 per sample index; `draw` tells independent dice apart."""
     state = index * _signed(_STEP) + _signed(hash_integers(seed, epoch, draw))
     for shift, factor in zip((30, 27), _FACTORS, strict=True):
@@ -33,13 +34,8 @@ def draws(seed: int, epoch: int, index: torch.Tensor, draw: int, sides: int) -> 
 
 
 def crop_flip(
-    data: torch.Tensor,
-    index: torch.Tensor,
-    dy: torch.Tensor,
-    dx: torch.Tensor,
-    flip: torch.Tensor,
-    size: tuple[int, int],
-) -> torch.Tensor:
+    data: Tensor, index: Tensor, dy: Tensor, dx: Tensor, flip: Tensor, size: tuple[int, int]
+) -> Tensor:
     """Cut a window at (dy, dx) out of each padded NHWC image, mirrored where `flip` is 1."""
     samples, rows, columns, channels = data.shape
     height, width = size
@@ -59,6 +55,6 @@ def _signed(value: int) -> int:
     return value - 2**64 if value >= 2**63 else value
 
 
-def _shift_right(state: torch.Tensor, bits: int) -> torch.Tensor:
+def _shift_right(state: Tensor, bits: int) -> Tensor:
     # int64 shifts copy the sign bit; the mask drops the copies.
     return (state >> bits) & ((1 << (64 - bits)) - 1)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from pydantic import Field
+from torch import Tensor
 
 from dataeff.data.images import Normaliser, Split, resize, statistics
 from dataeff.data.labels import balanced, corrupt
@@ -44,10 +45,10 @@ class Dataset:
 class Raw(NamedTuple):
     """What `ImageSet.read` returns: uint8 images (N, H, W, C), integer labels, the classes."""
 
-    train_images: torch.Tensor
-    train_labels: torch.Tensor
-    test_images: torch.Tensor
-    test_labels: torch.Tensor
+    train_images: Tensor
+    train_labels: Tensor
+    test_images: Tensor
+    test_labels: Tensor
     classes: int | Sequence[str]
 
     def check(self, name: str) -> int:
@@ -127,9 +128,7 @@ class ImageSet:
         )
         return Dataset(name, train, test, classes, (channels, height, width), fingerprint)
 
-    def training_part(
-        self, name: str, labels: torch.Tensor, classes: int
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def training_part(self, name: str, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
         """Return the indices of the training samples that stay and their labels, with noise."""
         generator = torch.Generator().manual_seed(0)
         kept = torch.arange(len(labels))

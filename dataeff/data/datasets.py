@@ -115,16 +115,14 @@ class FashionMnist(ImageSet):
 
     def read(self, root: Path | None) -> Raw:
         """Read the files that torchvision downloads, or else those of Debian's package."""
-        places = [DEBIAN_FASHION_MNIST]
-        if root is not None:
-            places.insert(0, root / "FashionMNIST" / "raw")
-        for place in places:
+        places = [] if root is None else [root / "FashionMNIST" / "raw"]
+        for place in [*places, DEBIAN_FASHION_MNIST]:
             files = [_packed_or_not(place / name) for name in FASHION_MNIST_FILES]
             if all(file.exists() for file in files):
                 break
         else:
             what = "FashionMNIST/raw with its four idx files"
-            raise _missing("fashion_mnist", root, what, "install Debian's dataset-fashion-mnist")
+            raise _missing("fashion_mnist", root, what, " install Debian's dataset-fashion-mnist,")
         train, train_labels, test, test_labels = (
             _read_idx(root, file, md5)
             for file, md5 in zip(files, FASHION_MNIST_FILES.values(), strict=True)
@@ -218,7 +216,6 @@ def _read_idx(root: Path | None, path: Path, md5: str) -> torch.Tensor:
 
 
 def _missing(name: str, root: Path | None, what: str, otherwise: str = "") -> DataeffError:
-    otherwise = f" {otherwise}," if otherwise else ""
     if root is None:
         return DataeffError(
             f"{name} needs a data folder:{otherwise} pass --data-root DIR or set DATAEFF_DATA."

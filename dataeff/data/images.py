@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from typing import Self
 
 import torch
+from torch import Tensor
 from torch.nn.functional import interpolate
 
+View = tuple[int, int] | None
+"""How images are seen: augmented for (seed, epoch), or plain."""
 
-def resize(images: torch.Tensor, size: int | None) -> torch.Tensor:
+
+def resize(images: Tensor, size: int | None) -> Tensor:
     """Resize to size x size, bilinear with antialias; None leaves the images as they are."""
     if size is None or images.shape[1:3] == (size, size):
         return images
@@ -18,7 +22,7 @@ def resize(images: torch.Tensor, size: int | None) -> torch.Tensor:
     return resized.permute(0, 2, 3, 1).contiguous()
 
 
-def statistics(images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def statistics(images: Tensor) -> tuple[Tensor, Tensor]:
     """Return each channel's mean and standard deviation, in units of the pixels."""
     # Counting the 256 values is exact, and needs no copy of the set as floats.
     counts = [torch.bincount(channel.flatten(), minlength=256) for channel in images.unbind(-1)]
@@ -33,11 +37,11 @@ def statistics(images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 class Normaliser:
     """Turn uint8 images (B, H, W, C) into float32 (B, C, H, W), channels last."""
 
-    scale: torch.Tensor
-    shift: torch.Tensor
+    scale: Tensor
+    shift: Tensor
 
     @classmethod
-    def of(cls, mean: torch.Tensor, std: torch.Tensor, width: int) -> "Normaliser":
+    def of(cls, mean: Tensor, std: Tensor, width: int) -> "Normaliser":
         """Bring each channel of images of this width to mean 0 and deviation 1."""
         # One whole row of pixels: broadcasting over three channels would not vectorise.
         return cls((1 / std).float().repeat(width), (-mean / std).float().repeat(width))
@@ -46,7 +50,7 @@ class Normaliser:
         """Return the same on another device."""
         return Normaliser(self.scale.to(device), self.shift.to(device))
 
-    def __call__(self, images: torch.Tensor) -> torch.Tensor:
+    def __call__(self, images: Tensor) -> Tensor:
         """Normalise a batch; `images` stays as it was."""
         batch, height, width, channels = images.shape
         rows = images.reshape(batch, height, width * channels).float()
@@ -54,7 +58,7 @@ class Normaliser:
         rows.mul_(self.scale).add_(self.shift)
         return rows.view(batch, height, width, channels).permute(0, 3, 1, 2)
 
-    def undo(self, batch: torch.Tensor) -> torch.Tensor:
+    def undo(self, batch: Tensor) -> Tensor:
         """Return the uint8 images (B, H, W, C) of a normalised batch."""
         images = batch.permute(0, 2, 3, 1)
         rows = (images.flatten(2) - self.shift) / self.scale
@@ -64,7 +68,7 @@ class Normaliser:
 class Split:
     """The training or the test part of a dataset."""
 
-    labels: torch.Tensor
+    labels: Tensor
     normalise: Normaliser
     """What `stream` does to the pixels, so that it can be undone for the eye."""
 
@@ -73,9 +77,7 @@ class Split:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def stream(
-        self, batches: Sequence[torch.Tensor], augment: tuple[int, int] | None
-    ) -> Iterator[torch.Tensor]:
+    def stream(self, batches: Sequence[Tensor], augment: View) -> Iterator[Tensor]:
         """Yield normalised images (B, C, H, W) for each batch of CPU indices.
 
         `augment` is None for the plain view, or (seed, epoch).

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from typing import Self
 
 import torch
+from torch import Tensor
 from torch.nn.functional import pad
 
 from dataeff.data.augment import crop_flip, draws
-from dataeff.data.images import Normaliser, Split
+from dataeff.data.images import Normaliser, Split, View
 
 
 class MemorySplit(Split):
@@ -18,8 +19,8 @@ class MemorySplit(Split):
 
     def __init__(
         self,
-        images: torch.Tensor,
-        labels: torch.Tensor,
+        images: Tensor,
+        labels: Tensor,
         normalise: Normaliser,
         *,
         crop: int = 0,
@@ -32,9 +33,7 @@ class MemorySplit(Split):
         self.crop = crop
         self.flip = flip
 
-    def stream(
-        self, batches: Sequence[torch.Tensor], augment: tuple[int, int] | None
-    ) -> Iterator[torch.Tensor]:
+    def stream(self, batches: Sequence[Tensor], augment: View) -> Iterator[Tensor]:
         """Yield the images of each batch of indices: plain, or augmented for (seed, epoch)."""
         if not batches:
             return
@@ -56,9 +55,7 @@ class MemorySplit(Split):
             data, at = self._at_hand(batch, part)
             yield self.normalise(crop_flip(data, at, y, x, mirror, self.size))
 
-    def _at_hand(
-        self, batch: torch.Tensor, index: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _at_hand(self, batch: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return images on the device, and which of them are the batch; `index` is there too."""
         return self.data, index
 
@@ -75,9 +72,7 @@ class HostSplit(MemorySplit):
         pinned._pin = True
         return pinned
 
-    def _at_hand(
-        self, batch: torch.Tensor, index: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _at_hand(self, batch: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         # New memory for every batch: torch reuses it only once the copy out of it is done.
         rows = self.data.new_empty(len(batch), *self.data.shape[1:], pin_memory=self._pin)
         torch.index_select(self.data, 0, batch, out=rows)

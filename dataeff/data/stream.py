@@ -9,16 +9,17 @@ from typing import Any, Self
 import numpy as np
 import torch
 from PIL import Image, ImageOps
+from torch import Tensor
 from torch.utils.data import DataLoader
 
 from dataeff.data.augment import hash_integers
-from dataeff.data.images import Normaliser, Split
+from dataeff.data.images import Normaliser, Split, View
 from dataeff.errors import DataeffError
 
 IMAGENET_MEAN = torch.tensor([0.485, 0.456, 0.406], dtype=torch.float64) * 255
 IMAGENET_STD = torch.tensor([0.229, 0.224, 0.225], dtype=torch.float64) * 255
 
-Order = tuple[list[int], tuple[int, int] | None]
+Order = tuple[list[int], View]
 
 
 class StreamSplit(Split):
@@ -31,7 +32,7 @@ class StreamSplit(Split):
     def __init__(
         self,
         files: Sequence[str],
-        labels: torch.Tensor,
+        labels: Tensor,
         *,
         size: int = 224,
         crop: bool = True,
@@ -51,9 +52,7 @@ class StreamSplit(Split):
         pinned._pin, pinned._idle = True, []
         return pinned
 
-    def stream(
-        self, batches: Sequence[torch.Tensor], augment: tuple[int, int] | None
-    ) -> Iterator[torch.Tensor]:
+    def stream(self, batches: Sequence[Tensor], augment: View) -> Iterator[Tensor]:
         """Yield the images of each batch of indices: plain, or augmented for (seed, epoch)."""
         # A loader serves one stream at a time: scoring may begin while training is half-way.
         loader = self._idle.pop() if self._idle else self._new_loader()
@@ -92,7 +91,7 @@ class _Files:
         self.crop = crop
         self.flip = flip
 
-    def __getitem__(self, order: Order) -> torch.Tensor | str:
+    def __getitem__(self, order: Order) -> Tensor | str:
         indices, augment = order
         batch = torch.empty(len(indices), self.size, self.size, 3, dtype=torch.uint8)
         for row, index in zip(batch, indices, strict=True):
@@ -106,7 +105,7 @@ class _Files:
             row.copy_(torch.from_numpy(np.array(view)))
         return batch
 
-    def _view(self, image: Image.Image, index: int, augment: tuple[int, int] | None) -> Image.Image:
+    def _view(self, image: Image.Image, index: int, augment: View) -> Image.Image:
         if augment is None:
             return centre_crop(image, self.size)
         generator = torch.Generator().manual_seed(hash_integers(*augment, index))

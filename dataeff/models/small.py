@@ -149,20 +149,18 @@ class TinyNet(PooledNet):
 
     def __init__(self, classes: int, shape: Shape, width: int) -> None:
         super().__init__()
-        self.layers = nn.Sequential(
-            nn.Conv2d(shape[0], width, 3, stride=2, padding=1, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(inplace=True),
-            nn.Conv2d(width, 2 * width, 3, stride=2, padding=1, bias=False),
-            nn.BatchNorm2d(2 * width),
-            nn.ReLU(inplace=True),
-        )
+        self.layers = nn.Sequential(*_halve(shape[0], width), *_halve(width, 2 * width))
         self.head = nn.Linear(2 * width, classes)
         _init_convolutions(self)
 
     def forward_features(self, x: torch.Tensor) -> torch.Tensor:
         """Return the last feature map."""
         return self.layers(x)
+
+
+def _halve(inputs: int, outputs: int) -> list[nn.Module]:
+    convolution = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False)
+    return [convolution, nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]
 
 
 def _stage(blocks: int, inputs: int, outputs: int, stride: int) -> nn.Sequential:

@@ -3,8 +3,6 @@
 The name stands above its bar instead of beside it: names are long and phones are narrow.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
@@ -13,7 +11,7 @@ from dataeff.report.compare import PHASES
 from dataeff.report.composed import FORMS
 from dataeff.report.frames import finished
 from dataeff.report.web import canvas
-from dataeff.report.web.canvas import Chart, Figure, note, numbers, plain
+from dataeff.report.web.canvas import Chart, Figure, note, numbers, plain, scatter
 
 # Strong colours for what takes long; shading tells apart what shares a colour.
 _COLOURS = ("c5", "c4", "c6", "c4", "c3", "c3", "c1", "c2", "ink", "soft")
@@ -125,26 +123,22 @@ def composed(part: pd.DataFrame, quantity: str) -> Chart | None:
     bars |= {"array": numbers(high - measured), "arrayminus": numbers(measured - low)}
     hollow = {"size": 12, "symbol": "diamond-open", "color": "<ink>", "line": {"width": 2}}
     full = {"size": 10, "symbol": "circle", "color": "<c1>"}
-    kinds = {
-        "expected": {"x": numbers(expected), "marker": hollow},
-        "measured": {"x": numbers(measured), "error_x": bars, "marker": full},
-    }
-    common = {"type": "scatter", "mode": "markers", "y": list(range(len(part)))}
-    common["text"] = [plain(text) for text in part["says"]]
+    places = range(len(part))
     traces = [
-        {**common, "name": kind, **more}
-        | {"hovertemplate": f"{kind} %{{x{shown}<br>%{{text}}<extra></extra>"}
-        for kind, more in kinds.items()
+        scatter(expected, places, "markers", name="expected", marker=hollow),
+        scatter(measured, places, "markers", name="measured", marker=full, error_x=bars),
     ]
+    for trace in traces:
+        trace["text"] = [plain(text) for text in part["says"]]
+        trace["hovertemplate"] = f"{trace['name']} %{{x{shown}<br>%{{text}}<extra></extra>"
     drawn = _layout(axis, part["strategy"].tolist(), 9, 8)
     drawn["shapes"] = [canvas.dotted(x0=neutral, x1=neutral, yref="paper", y0=0, y1=1)]
     ends = [*low.dropna(), *high.dropna(), *expected, *measured, neutral]
     pad = 0.08 * (max(ends) - min(ends)) or 0.1
     drawn["xaxis"]["range"] = numbers([min(ends) - pad, max(ends) + pad], 4)
-    table = few[["parts", "effects", "sum", "measured", "says"]].set_axis(
-        ["composition", "single effects", "expected", "measured", "says"], axis=1
-    )
-    for kind in kinds:
+    names = {"parts": "composition", "effects": "single effects", "sum": "expected"}
+    table = few[[*names, "measured", "says"]].rename(columns=names)
+    for kind in ("expected", "measured"):
         table[kind] = words.numbers(table[kind], FORMS[quantity])
     cut = f" The first {len(few)} of {len(everything)}." if len(few) < len(everything) else ""
     return Chart(
