@@ -149,10 +149,12 @@ class ImageSet:
 
 
 def _count(name: str, subset: int | float, samples: int, classes: int) -> int:
-    count = round(subset * samples) if isinstance(subset, float) else subset
     if isinstance(subset, float) and not 0 < subset < 1:
-        wrong = f"subset is a count, or a share above 0 and below 1, not {subset:g}"
-    elif count > samples:
+        raise DataeffError(
+            f"dataset {name}: subset is a count, or a share above 0 and below 1, not {subset:g}."
+        )
+    count = round(subset * samples) if isinstance(subset, float) else subset
+    if count > samples:
         wrong = f"subset={count} is more than the {samples} training samples"
     elif count < classes:
         kept = f"subset={subset} keeps {count} samples"

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from PIL import Image, ImageOps
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from dataeff.data.augment import hash_integers
 from dataeff.data.images import Normaliser, Split, View
@@ -67,9 +67,8 @@ class StreamSplit(Split):
             self._idle.append(loader)
 
     def _new_loader(self) -> DataLoader:
-        files: Any = self._files
         return DataLoader(
-            files,
+            self._files,
             batch_size=None,
             # What it is asked for, batch by batch: `stream` fills it in.
             sampler=list[Order](),
@@ -81,7 +80,7 @@ class StreamSplit(Split):
         )
 
 
-class _Files:
+class _Files(Dataset[Tensor | str]):
     """The workers' side: takes an order for a whole batch, gives uint8 (B, size, size, 3)."""
 
     def __init__(self, files: Sequence[str], size: int, crop: bool, flip: bool) -> None:

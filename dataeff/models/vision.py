@@ -103,13 +103,11 @@ def _family(name: str) -> Family | None:
     return next((family for key, family in _FAMILIES.items() if name.startswith(key)), None)
 
 
-def _build_vit(
-    builder: Callable[..., nn.Module], params: dict[str, Any], classes: int
-) -> nn.Module:
+def _build_vit(builder: Callable[..., Any], params: dict[str, Any], classes: int) -> nn.Module:
     # The builders fix patch size, depth and width: read them off an empty network, then override.
     with torch.device("meta"):
         plain = builder()
-    layers: Any = plain.get_submodule("encoder.layers")
+    layers = plain.encoder.layers
     config = {"num_layers": len(layers), "num_heads": layers[0].num_heads}
     config |= {key: getattr(plain, key) for key in ("patch_size", "hidden_dim", "mlp_dim")}
     return type(plain)(num_classes=classes, **(config | params))
