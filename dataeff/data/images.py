@@ -2,8 +2,7 @@
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -33,8 +32,7 @@ def statistics(images: Tensor) -> tuple[Tensor, Tensor]:
     return mean, variance.clamp(min=1).sqrt()
 
 
-@dataclass(frozen=True, eq=False)
-class Normaliser:
+class Normaliser(NamedTuple):
     """Turn uint8 images (B, H, W, C) into float32 (B, C, H, W), channels last."""
 
     scale: Tensor

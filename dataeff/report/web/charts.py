@@ -187,8 +187,6 @@ def shares(curves: pd.DataFrame, styles: Styles, column: str) -> Chart | None:
 def means(curves: pd.DataFrame, strategies: Iterable[str], column: str) -> dict[str, pd.DataFrame]:
     """Return mean, lowest and highest seed per epoch, by strategy in the order given."""
     curves = curves[curves["strategy"].isin(list(strategies))]
-    if curves.empty:
-        return {}
     parts = curves.groupby(["strategy", "epoch"], sort=True)
     seen = {"mean": "mean", "low": "min", "high": "max", "count": "size"}
     wanted = {name: (column, how) for name, how in seen.items()}
