@@ -240,7 +240,7 @@ def test_pinning_pins_images_on_the_host_but_not_on_the_device(installed):
         ("device", "the whole dataset is on the device from the start (write memory=host)"),
     ):
         text = f"{TASK.dataset[:-1]},memory={memory}]"
-        data = load_dataset(text, installed.datasets, root=None, device=torch.device("cpu"))
+        data = load_dataset(text, installed.datasets)
         run, strategy = elsewhere(installed, data.train), PinMemory()
         strategy.setup(run)
         assert strategy.no_effect == no_effect

@@ -20,7 +20,7 @@ datasets.register_datasets(REGISTRY.register)
 
 
 def load(text, root):
-    return load_dataset(text, REGISTRY, root=root, device=torch.device("cpu"))
+    return load_dataset(text, REGISTRY, root=root)
 
 
 def plain(split):

@@ -19,11 +19,10 @@ from dataeff.registry import Registry
 
 REGISTRY = Registry("dataset")
 register_datasets(REGISTRY.register)
-CPU = torch.device("cpu")
 
 
 def load(text, registry=REGISTRY):
-    return load_dataset(text, registry, root=None, device=CPU)
+    return load_dataset(text, registry)
 
 
 def plain(split):

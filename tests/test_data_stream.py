@@ -43,8 +43,7 @@ def tree(tmp_path_factory):
 
 def load(tree, *params, size=SIZE, workers=0, root=None):
     text = f"image_folder[{','.join([f'path={tree}', f'size={size}', *params])}]"
-    device = torch.device("cpu")
-    return load_dataset(text, REGISTRY, root=root, device=device, workers=workers)
+    return load_dataset(text, REGISTRY, root=root, workers=workers)
 
 
 def gather(split, plan, augment):
@@ -240,7 +239,7 @@ def test_folders_that_do_not_fit_are_explained(tree, tmp_path):
     with pytest.raises(DataeffError, match="image_folder has no parameter 'memory'"):
         load(tree, "memory=device")
     with pytest.raises(DataeffError, match=r"needs path: write image_folder\[path=...\]"):
-        load_dataset("image_folder", REGISTRY, root=tmp_path, device=torch.device("cpu"))
+        load_dataset("image_folder", REGISTRY, root=tmp_path)
     copy = tmp_path / "copy"
     shutil.copytree(tree, copy)
     shutil.rmtree(copy / "val" / "bee")

@@ -39,8 +39,7 @@ def test_a_class_that_never_occurs_does_not_count():
 
 
 def test_evaluation_leaves_the_model_as_it_was(installed):
-    device = torch.device("cpu")
-    data = load_dataset("digits", installed.datasets, root=None, device=device)
+    data = load_dataset("digits", installed.datasets)
     model = build_model("tiny", installed.models, classes=10, shape=data.shape).train()
     frozen = next(m for m in model.modules() if isinstance(m, torch.nn.BatchNorm2d))
     frozen.eval()

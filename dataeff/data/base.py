@@ -109,10 +109,8 @@ class ImageSet:
         """Return the fields of `Raw`, in its order; `root` is the user's data folder."""
         raise NotImplementedError(f"{type(self).__name__} must implement read(root).")
 
-    def load(
-        self, name: str, *, root: Path | None, device: torch.device, workers: int = 0
-    ) -> Dataset:
-        """Read, select and move to the device; `name` is the canonical spec."""
+    def load(self, name: str, *, root: Path | None, workers: int = 0) -> Dataset:
+        """Read and select; `name` is the canonical spec."""
         raw = Raw(*self.read(root))
         classes = raw.check(name)
         kept, labels = self.training_part(name, raw.train_labels.long(), classes)
@@ -123,7 +121,7 @@ class ImageSet:
         normalise = Normaliser.of(*statistics(images), width)
         kind = HostSplit if self.memory == "host" else MemorySplit
         train, test = (
-            kind(part, targets, normalise, crop=self.crop, flip=self.flip).to(device)
+            kind(part, targets, normalise, crop=self.crop, flip=self.flip)
             for part, targets in ((images, labels), (test_images, raw.test_labels.long()))
         )
         return Dataset(name, train, test, classes, (channels, height, width), fingerprint)
@@ -165,16 +163,10 @@ def _count(name: str, subset: int | float, samples: int, classes: int) -> int:
 
 
 def load_dataset(
-    text: str,
-    registry: Registry,
-    *,
-    root: Path | None = None,
-    device: torch.device = torch.device("cpu"),  # noqa: B008 a constant
-    workers: int = 0,
+    text: str, registry: Registry, *, root: Path | None = None, workers: int = 0
 ) -> Dataset:
-    """Load what `name[key=value]` describes."""
+    """Load what `name[key=value]` describes, on the CPU."""
     part = parse_one(text)
     entry = registry[part.name]
     values = entry.read(part.params)
-    dataset = entry.factory(**values)
-    return dataset.load(entry.canonical(values), root=root, device=device, workers=workers)
+    return entry.factory(**values).load(entry.canonical(values), root=root, workers=workers)

@@ -28,9 +28,7 @@ class ImageFolder(ImageSet):
     # As a ClassVar it is no longer a parameter.
     memory: ClassVar[str] = "host"  # type: ignore[misc, assignment]
 
-    def load(
-        self, name: str, *, root: Path | None, device: torch.device, workers: int = 0
-    ) -> Dataset:
+    def load(self, name: str, *, root: Path | None, workers: int = 0) -> Dataset:
         """List the files and read none; `name` is the canonical spec."""
         folder = self._folder(root)
         train_part, held_out = folder / "train", folder / "val"
@@ -59,7 +57,7 @@ class ImageFolder(ImageSet):
         fingerprint = self.fingerprint(listing.encode(), labels.numpy(), without="path")
         view: Any = {"size": self.size, "crop": self.crop, "flip": self.flip, "workers": workers}
         train, test = (
-            StreamSplit(part, targets, **view).to(device)
+            StreamSplit(part, targets, **view)
             for part, targets in ((files, labels), (test_files, test_labels))
         )
         return Dataset(name, train, test, len(classes), (3, self.size, self.size), fingerprint)
