@@ -94,7 +94,7 @@ def _by_suite(differences, step=0.0):
     """Return the paired differences of each suite; they are summed up all at once."""
     suites, k, seeds = differences.shape
     found = paired(differences.reshape(-1, seeds), step)
-    lines = [values.reshape(suites, k) for values in vars(found).values()]
+    lines = [values.reshape(suites, k) for values in found]
     return [Paired(*parts) for parts in zip(*lines, strict=True)]
 
 

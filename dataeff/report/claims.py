@@ -14,7 +14,7 @@ import pandas as pd
 
 from dataeff.report.frames import Line, finished, numbers, of_strategy, resolution, tables
 from dataeff.report.read import Matches
-from dataeff.report.stats import paired
+from dataeff.report.stats import named, paired
 from dataeff.report.words import factor, points
 
 if TYPE_CHECKING:
@@ -113,8 +113,8 @@ def _line(claim: Line, cells: pd.DataFrame, margin: float) -> Line:
         "measured": _measured(measured, n, ran=bool(len(ours) and len(theirs))),
         "n": n,
         "margin": margin,
-        **difference.named("difference"),
-        **speedup.named("speedup"),
+        **named(difference, "difference"),
+        **named(speedup, "speedup"),
     }
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from dataeff.notation import split_parts
 from dataeff.report.frames import Line, tables
 from dataeff.report.judge import Grid
-from dataeff.report.stats import Array, Interval, interval_of, paired
+from dataeff.report.stats import Array, Interval, interval_of, named, paired
 from dataeff.report.words import POINTS, TIMES, limits, number
 
 COLUMNS = (
@@ -75,7 +75,7 @@ def _effects(gains: Array, limit: float, step: float, scale: Callable[..., Array
         "effects": scale(mean[1:]).tolist(),
         "sum": float(scale(mean[1:].sum())),
         "measured": float(scale(mean[0])),
-        **beyond.named("interaction"),
+        **named(beyond, "interaction"),
         "says": _says(found.low, found.high, limit),
     }
 

@@ -1,7 +1,5 @@
 """The comparisons of one table, and the verdicts that they allow all at once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -93,7 +91,10 @@ class Judged:
         self.ranked, self.control = grid.all_true("ranked"), grid.all_true("control")
         self.able, self.judged = self.ranked & (self.idle == ""), grid.others & (self.idle == "")
         self.methods = self.judged & ~self.control
-        self.points = paired(accuracy - grid.of_reference(accuracy), grid.step)
+        points = paired(accuracy - grid.of_reference(accuracy), grid.step)
+        # The reference differs from itself by nothing, whatever the step.
+        ends = (np.where(grid.others, end, points.mean) for end in (points.low, points.high))
+        self.points = Paired(*points[:3], *ends)
         self.speed = grid.speed("total_seconds")
         self.shared = np.minimum(self.points.n, self.speed.n)
         # What was left off the clock is no part of the counted work either.

@@ -6,10 +6,7 @@ that a strategy is no worse than the reference by more than the margin, wrong an
 2.5. Intervals are those of each comparison alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,13 +31,9 @@ class Interval(NamedTuple):
     low: float
     high: float
 
-    def exp(self) -> Interval:
+    def exp(self) -> "Interval":
         """Return the factor, of an interval of logarithms."""
         return Interval(*map(float, np.exp(self)))
-
-    def named(self, name: str) -> dict[str, float]:
-        """Return what a line of a table has of it, as `interval_of` reads it."""
-        return {name: self.mean, f"{name}_low": self.low, f"{name}_high": self.high}
 
 
 def interval_of(line: Mapping[str, Any], name: str) -> Interval:
@@ -48,8 +41,7 @@ def interval_of(line: Mapping[str, Any], name: str) -> Interval:
     return Interval(line[name], line[f"{name}_low"], line[f"{name}_high"])
 
 
-@dataclass(frozen=True, eq=False)
-class Paired:
+class Paired(NamedTuple):
     """Paired differences of k strategies: one number each, NaN where there are too few seeds."""
 
     n: Array
@@ -62,9 +54,9 @@ class Paired:
         """Return the mean of one strategy with its interval."""
         return Interval(float(self.mean[i]), float(self.low[i]), float(self.high[i]))
 
-    def only(self, wanted: Flags) -> Paired:
+    def only(self, wanted: Flags) -> "Paired":
         """Leave the others out of the family of tests."""
-        return Paired(*(np.where(wanted, values, np.nan) for values in vars(self).values()))
+        return Paired(*(np.where(wanted, values, np.nan) for values in self))
 
     def p_differs(self) -> Array:
         """Return the two-sided p-values of no difference."""
@@ -84,6 +76,11 @@ class Paired:
             t = (self.mean - limit) / (self.sd / np.sqrt(self.n))
         # No difference and no spread: nothing speaks against the limit.
         return np.where((self.sd == 0) & (self.mean == limit), 0.0, t)
+
+
+def named(found: Interval | Paired, name: str) -> dict[str, Any]:
+    """Return what lines of a table have of intervals, as `interval_of` reads them."""
+    return {name: found.mean, f"{name}_low": found.low, f"{name}_high": found.high}
 
 
 def paired(differences: ArrayLike, resolution: float = 0.0) -> Paired:
@@ -116,8 +113,7 @@ def holm(p: ArrayLike) -> Array:
     return corrected
 
 
-@dataclass(frozen=True, eq=False)
-class Verdicts:
+class Verdicts(NamedTuple):
     """What was shown of each strategy, as booleans, and how many tests are still open."""
 
     faster: Flags
@@ -137,13 +133,11 @@ def verdict(accuracy: Paired, speed: Paired, rivals: Paired, margin: float) -> V
     `accuracy` are differences to the reference in points, `speed` logarithms of speed-ups, `rivals`
     accuracy differences to controls of the same cost.
     """
-    parts = [accuracy, speed, rivals]
-    found = holm(np.concatenate([part.p_differs() for part in parts])) <= DIFFERS
-    k = len(accuracy.mean)
+    p_differs = np.concatenate([part.p_differs() for part in (accuracy, speed, rivals)])
+    found, open_differs = _shown(p_differs, DIFFERS)
+    k = len(accuracy.n)
     in_accuracy, in_speed, in_rivals = np.split(found, [k, 2 * k])
-    p_no_worse = accuracy.p_above(-margin)
-    no_worse = holm(p_no_worse) <= NO_WORSE
-    tested = sum(int((~np.isnan(part.mean) & (part.n > 1)).sum()) for part in parts)
+    no_worse, open_no_worse = _shown(accuracy.p_above(-margin), NO_WORSE)
     return Verdicts(
         faster=in_speed & (speed.mean > 0),
         slower=in_speed & (speed.mean < 0),
@@ -152,9 +146,15 @@ def verdict(accuracy: Paired, speed: Paired, rivals: Paired, margin: float) -> V
         worse=in_accuracy & (accuracy.mean < 0) & ~no_worse,
         no_worse=no_worse,
         rivals=np.where(in_rivals, np.sign(rivals.mean), 0).astype(int),
-        open_differs=max(1, tested - int(found.sum())),
-        open_no_worse=max(1, int((~np.isnan(p_no_worse)).sum() - no_worse.sum())),
+        open_differs=open_differs,
+        open_no_worse=open_no_worse,
     )
+
+
+def _shown(p: Array, level: float) -> tuple[Flags, int]:
+    """Say which tests of a family have shown something, and how many are open, at least one."""
+    shown = holm(p) <= level
+    return shown, max(1, int((~np.isnan(p)).sum() - shown.sum()))
 
 
 def seeds_needed(effect: ArrayLike, level: float) -> Array:

@@ -1,7 +1,5 @@
 """The leaderboard: one line per strategy, paired with the reference seed by seed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -13,16 +11,16 @@ from dataeff.report.columns import NAMES
 from dataeff.report.curves import accuracy_at, first_as_good, first_reached, last_seen
 from dataeff.report.frames import Line, of_table, records, tables
 from dataeff.report.judge import Grid, Judged
-from dataeff.report.stats import Flags, paired, seeds_to_decide
+from dataeff.report.stats import Array, Flags, Paired, named, paired, seeds_to_decide
 from dataeff.report.words import NO_EFFECT, READ_OFF, sentence, verdict_words
 
 MEBI = 2**20
 # Means over seeds, by the column of runs.csv that they are taken from.
-_MEANS = {"accuracy": "test_top1", "macro_f1": "test_macro_f1", "peak_memory_mib": "peak_memory"}
 _SAME = (
     *("worst_class", "prepare_seconds", "train_seconds", "rows_trained", "train_loss", "test_loss"),
     *("never_trained", "class_balance", "energy_joules", "artefact_uses"),
 )
+_MEANS = {"macro_f1": "test_macro_f1", "peak_memory_mib": "peak_memory"}
 _MEANS |= dict(zip(_SAME, _SAME, strict=True))
 
 
@@ -47,10 +45,11 @@ def _table(judged: Judged, tests: pd.DataFrame, target: float | None) -> pd.Data
     grid = judged.grid
     strategy_at, seed_at = grid.points_of(tests)
     tests = tests.assign(strategy_at=strategy_at, seed_at=seed_at)
-    table = pd.DataFrame({"strategy": grid.names, "margin": judged.margin})
-    table = table.assign(**{column: paired(grid(name)).mean for column, name in _MEANS.items()})
+    means = {column: paired(grid(name)).mean for column, name in _MEANS.items()}
+    level = _accuracy(grid("test_top1"), judged.points, judged.margin)
+    table = pd.DataFrame({"strategy": grid.names, **means, **level})
     table["peak_memory_mib"] /= MEBI
-    _add_accuracy(table, judged)
+    table["equivalence_p"] = table["equivalence_p"].where(judged.judged)
     _add_speed(table, judged)
     _add_verdicts(table, judged)
     _add_target(table, tests, grid, target)
@@ -63,20 +62,17 @@ def _table(judged: Judged, tests: pd.DataFrame, target: float | None) -> pd.Data
     return pd.concat([table, stopped]) if len(stopped) else table
 
 
-def _add_accuracy(table: pd.DataFrame, judged: Judged) -> None:
-    points, others = judged.points, judged.grid.others
-    level = paired(judged.grid("test_top1"))
-    table["n"], table["accuracy_std"] = level.n.astype(int), level.sd
-    for end, values in {"": points.mean, "_low": points.low, "_high": points.high}.items():
-        table[f"difference{end}"] = np.where(others, values, points.mean)
-    equivalent = points.p_equivalent(judged.margin)
-    table["equivalence_p"] = np.where(judged.judged, equivalent, np.nan)
+def _accuracy(seen: Array, points: Paired, margin: float) -> Line:
+    """Return how accurate lines are over their seeds, and how they differ from the reference."""
+    level, p = paired(seen), points.p_equivalent(margin)
+    told = {"n": level.n.astype(int), "accuracy": level.mean, "accuracy_std": level.sd}
+    return told | {"margin": margin, "equivalence_p": p} | named(points, "difference")
 
 
 def _add_speed(table: pd.DataFrame, judged: Judged) -> None:
-    grid, speed = judged.grid, judged.speed
-    for end, values in {"": speed.mean, "_low": speed.low, "_high": speed.high}.items():
-        table[f"speedup{end}"] = np.exp(values)
+    grid = judged.grid
+    for name, values in named(judged.speed, "speedup").items():
+        table[name] = np.exp(values)
     table["ranked"], table["control"] = judged.ranked, judged.control
     table["oracle"] = np.where(judged.ranked, np.nan, judged.free)
     table["train_speedup"] = np.exp(grid.speed("train_seconds").mean)
@@ -143,17 +139,16 @@ def _add_trouble(table: pd.DataFrame, judged: Judged) -> None:
     """Add what went wrong in the cells of each line, and what strategies have to say of them."""
     group, cells = judged.grid.group, judged.grid.cells
     trouble: dict[str, list[str]] = {name: [] for name in table["strategy"]}
-    unfinished = group[group["status"] != "finished"]
-    for (name, status), count in unfinished.groupby(["strategy", "status"]).size().items():
-        trouble[name].append(f"{count} {status}")
-    contended = cells.loc[cells["contended"] != "", "strategy"].value_counts()
-    for name, count in contended.items():
-        trouble[name].append(f"{count} contended")
+    contended = cells[cells["contended"] != ""].assign(status="contended")
+    for lines in (group[group["status"] != "finished"], contended):
+        for (name, status), count in lines.groupby(["strategy", "status"]).size().items():
+            trouble[name].append(f"{count} {status}")
     for name, shared, n in zip(table["strategy"], judged.points.n, table["n"], strict=True):
         if shared < n:
             trouble[name].append(f"{shared:.0f} of {n} seeds paired")
     table["trouble"] = list(map(", ".join, trouble.values()))
-    table["contended"] = table["strategy"].map(contended).fillna(0).astype(int)
+    flagged = contended["strategy"].value_counts()
+    table["contended"] = table["strategy"].map(flagged).fillna(0).astype(int)
     told = group.set_index("strategy").filter(regex="_note$").stack().dropna()
     told = told[told != ""].groupby(level=0).unique() if len(told) else {}
     table["note"] = [", ".join(map(str, told.get(name, ()))) for name in table["strategy"]]
@@ -177,19 +172,11 @@ def early_termination(judged: Judged, tests: pd.DataFrame) -> pd.DataFrame:
     names = ("test_top1", "clocked_seconds", "prepare_seconds")
     final, clocked, prepare = (grid.of_reference(grid(name)) for name in names)
     seen = last_seen(tests, grid.base, np.outer(share, clocked))
-    points, level = paired(seen - final, grid.step), paired(seen)
     train = np.where(np.isnan(seen), np.nan, share[:, None] * clocked - prepare)
     lines = pd.DataFrame(
         {
             "strategy": list(map(stopped_name, share)),
-            "n": level.n.astype(int),
-            "accuracy": level.mean,
-            "accuracy_std": level.sd,
-            "difference": points.mean,
-            "difference_low": points.low,
-            "difference_high": points.high,
-            "equivalence_p": points.p_equivalent(judged.margin),
-            "margin": judged.margin,
+            **_accuracy(seen, paired(seen - final, grid.step), judged.margin),
             "prepare_seconds": paired(np.where(np.isnan(seen), np.nan, prepare)).mean,
             "train_seconds": paired(train).mean,
             # Stopped at a share of its own time: the clock and the count agree.
