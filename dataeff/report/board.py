@@ -1,7 +1,5 @@
 """The board: everything that tables, figures and the page of a suite are made from."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,7 +51,8 @@ def read_board(folder: Path, margin: float = MARGIN, target: float | None = None
         raise DataeffError(
             f"{folder} holds no runs of this suite yet; type: dataeff run {folder.name}"
         )
-    runs, curves = read.runs_table(found), read_curves(folder, found)
+    runs = read.runs_table(found)
+    curves = read_curves(folder, runs)
     matches = read.read_matches(folder, suite)
     suite["published"] = read.published_lines(suite, matches)
     conditions = {run.label[1]: run.conditions for run in found}

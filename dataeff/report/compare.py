@@ -4,12 +4,9 @@ The ideal speed-up is what counted work allows (forward 1, backward 2, times the
 every phase got cheaper by that factor, it would be reached; what a phase takes beyond that is lost.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -37,8 +34,7 @@ _ROWS = ("scored", "forwarded", "trained", "prepare_scored", "prepare_forwarded"
 # Where did the speed-up go -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(NamedTuple):
     """B against A on one task under the same conditions, over the seeds that both finished.
 
     `phases` has a line per phase that either has: mean seconds of `a` and `b`, the `ideal` seconds
@@ -91,8 +87,7 @@ class Comparison:
         surplus = behind if behind > 0 else total["lost"]
         alone = cheaper(self.phases["b"], surplus) if surplus > 0 else self.phases[:0]
         return {
-            "task": self.key[0],
-            "conditions": self.key[1],
+            **dict(zip(frames.KEYS, self.key, strict=True)),
             "seeds": self.seeds,
             "speedup": self.speedup._asdict(),
             "speedup_on_the_clock": self.free,
@@ -120,10 +115,10 @@ def compare(runs: pd.DataFrame, a: str, b: str) -> list[Comparison]:
     found = []
     for key, group in tables(runs):
         cells = finished(group)
-        sides = {"a": of_strategy(cells, a), "b": of_strategy(cells, b)}
-        seeds = sides["a"].index.intersection(sides["b"].index).sort_values()
+        base, ours = of_strategy(cells, a), of_strategy(cells, b)
+        seeds = base.index.intersection(ours.index).sort_values()
         if len(seeds):
-            sides = {side: lines.loc[seeds] for side, lines in sides.items()}
+            sides = {"a": base.loc[seeds], "b": ours.loc[seeds]}
             found.append(_comparison(key, sides, frames.resolution(cells)))
     return found
 

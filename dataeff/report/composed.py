@@ -1,7 +1,5 @@
 """Compositions: whether the effects of their parts add up."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -11,7 +9,7 @@ from dataeff.notation import split_parts
 from dataeff.report.frames import Line, tables
 from dataeff.report.judge import Grid
 from dataeff.report.stats import Array, Interval, interval_of, named, paired
-from dataeff.report.words import POINTS, TIMES, limits, number
+from dataeff.report.words import POINTS, TIMES, number, spread
 
 COLUMNS = (
     *("task", "conditions", "strategy", "parts", "n", "quantity", "effects", "sum", "measured"),
@@ -58,12 +56,11 @@ def composed_effects(runs: pd.DataFrame, reference: str, margin: float) -> list[
             shared = ~np.isnan(faster[place] + better[place]).any(axis=0)
             if shared.any():
                 head = {"task": task, "conditions": conditions, "strategy": name, "parts": parts}
-                head |= {"n": int(shared.sum())}
-                times, points = faster[place][:, shared], better[place][:, shared]
-                speed = _effects(times, np.log(SAME_TIME), 0.0, np.exp)
-                gain = _effects(points, margin, grid.step, np.asarray)
-                lines += [head | {"quantity": "speedup"} | speed]
-                lines += [head | {"quantity": "accuracy"} | gain]
+                head["n"] = int(shared.sum())
+                times = _effects(faster[place][:, shared], np.log(SAME_TIME), 0.0, np.exp)
+                points = _effects(better[place][:, shared], margin, grid.step, np.asarray)
+                lines += [head | {"quantity": "speedup"} | times]
+                lines += [head | {"quantity": "accuracy"} | points]
     return lines
 
 
@@ -94,9 +91,7 @@ def effects_table(effects: list[Line]) -> list[list[str]]:
     columns = [[*effects[0]["parts"], *last]]
     for effect in effects:
         form, beyond = FORMS[effect["quantity"]], interval_of(effect, "interaction")
-        values = [*effect["effects"], effect["sum"], effect["measured"], beyond.mean]
+        values = [*effect["effects"], effect["sum"], effect["measured"]]
         texts = [number(value, form) for value in values]
-        if reach := limits(beyond, form):
-            texts[-1] += f" ({reach})"
-        columns.append([*texts, effect["says"]])
+        columns.append([*texts, spread(beyond, form), effect["says"]])
     return [list(line) for line in zip(*columns, strict=True)]

@@ -1,7 +1,5 @@
 """Curves: accuracy over time, of every cell, and what can be read from them."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable
@@ -12,37 +10,30 @@ import numpy as np
 import pandas as pd
 
 from dataeff.files import read_bytes
-from dataeff.report.read import Read
+from dataeff.report.frames import KEYS, RUN_KEYS, finished
 from dataeff.report.stats import Array
 
+Reader = Callable[[Array, Array, Array], Array]
+"""What reads wanted numbers off a curve: its times, its accuracies, and what is wanted."""
 _WANTED = ("epoch", "prepare_seconds", "train_seconds", "test_top1", "train_loss", "kept", "mixed")
 
 
-def read_curves(folder: Path, runs: list[Read]) -> pd.DataFrame:
+def read_curves(folder: Path, runs: pd.DataFrame) -> pd.DataFrame:
     """Return one line per finished cell and epoch, of all cells in one table."""
-    finished = [run for run in runs if run.finished]
+    cells = finished(runs)
     # Files with the same columns are parsed as one: ten thousand small ones would take long.
     bodies: dict[bytes, dict[int, bytes]] = {}
-    for number, run in enumerate(finished):
+    for number, cell in enumerate(cells["folder"]):
         with suppress(FileNotFoundError):
-            text = read_bytes(f"{folder}/{run.folder}/epochs.csv")
-            header, _, body = text.partition(b"\n")
+            header, _, body = read_bytes(f"{folder}/{cell}/epochs.csv").partition(b"\n")
             bodies.setdefault(header, {})[number] = body
     parts = [_parsed(*part) for part in bodies.items()] or [pd.DataFrame({"run": []}, dtype=float)]
     lines = pd.concat(parts, ignore_index=True).reindex(columns=["run", *_WANTED])
-    keys = pd.DataFrame(
-        [(*run.label, run.seed) for run in finished],
-        columns=["task", "conditions", "strategy", "seed"],
-    )
-    return (
-        keys.loc[lines["run"].astype(int)]
-        .assign(
-            epoch=lines["epoch"].to_numpy() + 1,
-            seconds=(lines["prepare_seconds"] + lines["train_seconds"]).to_numpy(),
-            **{name: lines[name].to_numpy(dtype=float) for name in _WANTED[3:]},
-        )
-        .reset_index(drop=True)
-    )
+    keys = cells[[*RUN_KEYS, "strategy", "seed"]].iloc[lines.pop("run").astype(int)]
+    keys = keys.set_axis([*KEYS, "strategy", "seed"], axis=1).reset_index(drop=True)
+    seconds = lines["prepare_seconds"] + lines["train_seconds"]
+    told = lines[list(_WANTED[3:])].astype(float)
+    return keys.assign(epoch=lines["epoch"] + 1, seconds=seconds, **told)
 
 
 def _parsed(header: bytes, bodies: dict[int, bytes]) -> pd.DataFrame:
@@ -75,9 +66,11 @@ def accuracy_at(tests: pd.DataFrame, strategy: int, seconds: Array) -> Array:
 
     Between two tests it is interpolated; before the first one nothing is known.
     """
-    return _by_seed(
-        tests, strategy, seconds, lambda times, seen, at: np.interp(at, times, seen, left=np.nan)
-    )
+
+    def between(times: Array, seen: Array, at: Array) -> Array:
+        return np.interp(at, times, seen, left=np.nan)
+
+    return _by_seed(tests, strategy, seconds, between)
 
 
 def first_as_good(tests: pd.DataFrame, strategy: int, accuracy: Array) -> Array:
@@ -107,12 +100,7 @@ def last_seen(tests: pd.DataFrame, strategy: int, seconds: Array) -> Array:
     return _by_seed(tests, strategy, seconds, last)
 
 
-def _by_seed(
-    tests: pd.DataFrame,
-    strategy: int,
-    wanted: Array,
-    read: Callable[[Array, Array, Array], Array],
-) -> Array:
+def _by_seed(tests: pd.DataFrame, strategy: int, wanted: Array, read: Reader) -> Array:
     """Read what is wanted of each seed, a column, off the seed's own times and accuracies."""
     found = np.full(wanted.shape, np.nan)
     for seed, curve in tests[tests["strategy_at"] == strategy].groupby("seed_at"):

@@ -1,7 +1,5 @@
 """What a comparison of two strategies says, in short sentences about A and B."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections.abc import Iterable
@@ -13,7 +11,7 @@ from dataeff.notation import split_parts
 from dataeff.report.compare import OVERHEAD, Comparison, cheaper, counted_work, fewest, overhead
 from dataeff.report.frames import Line, finished, of_table, tables, title
 from dataeff.report.stats import Interval
-from dataeff.report.words import POINTS, TIMES, limits, listed, number
+from dataeff.report.words import TIMES, listed, points, spread
 
 SLIGHT = 0.02
 """Less than this share of a run's time is not worth a sentence."""
@@ -87,9 +85,8 @@ def left_out(runs: pd.DataFrame, found: list[Comparison]) -> list[str]:
 
 def headline(found: Comparison) -> list[str]:
     """Return speed-up, ideal and accuracy of B against A, with a word on each."""
-    speed, points = number(found.speedup.mean, TIMES), number(found.difference.mean, POINTS)
-    speed += _limits(found.speedup, TIMES, " to ")
-    points += f" points{_limits(found.difference, POINTS, '..')}"
+    speed = spread(found.speedup, TIMES, " to ", label="95%: ")
+    ahead = points(found.difference, " points", "95%: ")
     ideal = "Ideal: not known, for the work of these runs was not counted."
     if not math.isnan(found.ideal):
         ideal = f"Ideal: {found.ideal:.2f}x by counted work; {found.realised:.0%} of it is realised"
@@ -97,13 +94,8 @@ def headline(found: Comparison) -> list[str]:
     return [
         f"Speed-up: {speed}: {_told(found.speedup, 1, 'B is faster', 'B is slower')}.",
         ideal,
-        f"Accuracy: {points}: {_told(found.difference, 0, 'B is better', 'B is worse')}.",
+        f"Accuracy: {ahead}: {_told(found.difference, 0, 'B is better', 'B is worse')}.",
     ]
-
-
-def _limits(interval: Interval, form: str, to: str) -> str:
-    text = limits(interval, form, to)
-    return text and f" (95%: {text})"
 
 
 def _told(interval: Interval, nothing: float, more: str, less: str) -> str:
@@ -122,14 +114,10 @@ def sentences(found: Comparison) -> list[str]:
 
 def _off_clock(found: Comparison) -> list[str]:
     said = []
-    for name in ("a", "b"):
-        spent = [
-            f"{found.seconds(value)} s ({clock})"
-            for clock, value in found.off_clock[name].items()
-            if value > 0
-        ]
+    for name, clocks in found.off_clock.items():
+        spent = [f"{found.seconds(s)} s ({clock})" for clock, s in clocks[clocks > 0].items()]
         if spent:
-            left = f"{name.upper()} left {listed(spent)} off the clock on purpose"
+            left = f"{str(name).upper()} left {listed(spent)} off the clock on purpose"
             said.append(f"{left}, so it is not ranked.")
     if said:
         said.append(
@@ -143,26 +131,24 @@ def _gap(found: Comparison) -> list[str]:
     """Say where B loses, or gains, against its ideal."""
     if math.isnan(found.ideal):
         return []
-    total, seconds = found.total, found.seconds
+    total, seconds, least = found.total, found.seconds, SLIGHT * found.total["ideal"]
     allowed = seconds(total["ideal"])
     takes = f"B takes {seconds(total['b'])} s where its counted work allows {allowed} s"
-    slight = abs(total["lost"]) <= SLIGHT * total["ideal"]
-    slower = slight or total["lost"] > 0
+    slower = total["lost"] >= -least
     changes = found.phases["lost"] if slower else -found.phases["lost"]
     main, back = changes[changes > 0], -changes[changes < 0]
     most, made_up = (fewest(part, _MOST * part.sum())[:_SHOWN] for part in (main, back))
-    where = ", ".join(
-        f"{phase} {seconds(value)} s ({value / main.sum():.0%})" for phase, value in most.items()
-    )
-    if slight and back.sum() > SLIGHT * total["ideal"]:
+    if abs(total["lost"]) <= least:
+        if back.sum() <= least:
+            return [f"{takes}: nothing to speak of is lost."]
         lost = f"what {listed(most.index)} takes beyond it is made up for"
         return [f"{takes}: {lost} in {listed(made_up.index)}."]
-    if slight:
-        return [f"{takes}: nothing to speak of is lost."]
-    takes += f", {seconds(abs(total['lost']))} s {'more' if slower else 'less'}"
-    text = f"{takes}. {'Lost' if slower else 'Gained'}: {where}"
-    if back.sum() > SLIGHT * total["ideal"]:
-        again = "made up for" if slower else "lost again"
+    kind, gap, again = (
+        ("more", "Lost", "made up for") if slower else ("less", "Gained", "lost again")
+    )
+    where = ", ".join(f"{phase} {seconds(s)} s ({s / main.sum():.0%})" for phase, s in most.items())
+    text = f"{takes}, {seconds(abs(total['lost']))} s {kind}. {gap}: {where}"
+    if back.sum() > least:
         text += f"; {seconds(back.sum())} s of that are {again} in {listed(made_up.index)}"
     return [f"{text}."]
 
@@ -171,11 +157,8 @@ def _overhead(found: Comparison) -> list[str]:
     extra, total, seconds = overhead(found.phases), found.total["b"], found.seconds
     if extra.sum() <= SLIGHT * total:
         return [f"Overhead of B ({', '.join(OVERHEAD)}) is slight: {seconds(extra.sum())} s."]
-    where = ", ".join(
-        f"{phase} {seconds(value)} s"
-        for phase, value in extra.items()
-        if value > SLIGHT / 2 * total
-    )
+    notable = extra[extra > SLIGHT / 2 * total]
+    where = ", ".join(f"{phase} {seconds(value)} s" for phase, value in notable.items())
     share = f"{seconds(extra.sum())} s, {extra.sum() / total:.0%} of its time"
     return [f"Overhead: B spends {share}, on what A does not need: {where}."]
 
@@ -187,22 +170,21 @@ def _balance(found: Comparison) -> list[str]:
     if abs(behind) <= SLIGHT / 2 * total["a"]:
         return ["B and A take about the same time."]
     if behind > 0:
-        goal = f"To break even, B has to save {seconds(behind)} s"
-        return [_ways(found, behind, goal, f"A's {seconds(total['a'])} s")]
+        return [_ways(found, behind, "break even", f"A's {seconds(total['a'])} s")]
     said = [
         f"B could spend another {seconds(-behind)} s, {-behind / total['a']:.0%} of A's time, "
         "before it is as slow as A."
     ]
     if total["lost"] > SLIGHT * total["ideal"]:
-        goal = f"To reach its ideal, B has to save {seconds(total['lost'])} s"
         target = f"its ideal of {seconds(total['ideal'])} s"
-        said.append(_ways(found, total["lost"], goal, target))
+        said.append(_ways(found, total["lost"], "reach its ideal", target))
     return said
 
 
 def _ways(found: Comparison, surplus: float, goal: str, target: str) -> str:
     """Say which phase alone saves the surplus, or which together, or that none do."""
     phases, seconds = found.phases, found.seconds
+    goal = f"To {goal}, B has to save {seconds(surplus)} s"
     if len(able := cheaper(phases["b"], surplus)[:_SHOWN]):
         ways = [
             f"{phase} {seconds(line['now'])} -> {seconds(line['needed'])} s "

@@ -1,7 +1,5 @@
 """Reading results: the records of a suite as it stands now, and a word on what is left out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,10 +26,6 @@ class Read(NamedTuple):
 
     label: tuple[str, str, str]
     suite: tuple[str, str | None]
-    seed: int
-    folder: str
-    finished: bool
-    ended: str
     parameters: dict[str, Any]
     sources: dict[str, str]
     version: str | None
@@ -45,7 +39,6 @@ def read_record(run: Line) -> Read:
     return Read(
         (run["task_name"], run["conditions_id"], run["strategy"]),
         (run["task_id"], run.get("data")),
-        *(run["seed"], run["folder"], run["status"] == "finished", run.get("ended") or ""),
         *(run.get("parameters") or {}, run.get("sources") or {}, run.get("version")),
         *(run.get("classes"), run["conditions"], _line(run)),
     )
@@ -104,7 +97,7 @@ def current_runs(folder: Path, suite: dict[str, Any]) -> tuple[list[Read], list[
             left_out[f"{strategy} had another source, network or other defaults then"] += 1
     kept += _newest(undecided, left_out)
     places = {name: place for place, name in enumerate(tasks)}
-    kept.sort(key=lambda run: (places[run.label[0]], run.folder))
+    kept.sort(key=lambda run: (places[run.label[0]], run.line["folder"]))
     return kept, [
         f"{counted(count, 'run was', 'runs were')} left out: {why}."
         for why, count in left_out.items()
@@ -113,7 +106,7 @@ def current_runs(folder: Path, suite: dict[str, Any]) -> tuple[list[Read], list[
 
 def _newest(runs: list[Read], left_out: Counter[str]) -> list[Read]:
     """Return the newest of what no command here has decided on: of version 0.1, or copied here."""
-    runs = sorted(runs, key=lambda run: run.ended)
+    runs = sorted(runs, key=lambda run: run.line["ended"] or "")
     newest = {run.label: run.parameters for run in runs}
     # By part: a composition is as old as the oldest of its parts.
     sources = {(*run.label[:2], part): hash_ for run in runs for part, hash_ in run.sources.items()}
@@ -125,7 +118,7 @@ def _newest(runs: list[Read], left_out: Counter[str]) -> list[Read]:
         else:
             left_out[f"{run.label[2]} had another source or other defaults then"] += 1
     # One line per seed, the newest, also where folders were copied together.
-    single = list({(run.label, run.seed): run for run in kept}.values())
+    single = list({(run.label, run.line["seed"]): run for run in kept}.values())
     if len(single) < len(kept):
         left_out["a newer run of the same cell is there"] += len(kept) - len(single)
     return single
@@ -134,8 +127,7 @@ def _newest(runs: list[Read], left_out: Counter[str]) -> list[Read]:
 def runs_table(runs: list[Read]) -> pd.DataFrame:
     """Return one line per cell."""
     table = pd.DataFrame([run.line for run in runs])
-    if len(table):
-        add_amortised(table)
+    add_amortised(table)
     return table
 
 
@@ -184,17 +176,15 @@ def _line(run: Line) -> Line:
     clocks, clocked = run.get("clocks", {}), clocked_seconds(run)
     off_clock = sum(seconds for name, seconds in clocks.items() if name.startswith("off_"))
     known = [accuracy for accuracy in classes.get("accuracy", ()) if accuracy is not None]
+    joules = energy.get("prepare", 0.0) + energy["train"] if "train" in energy else None
     reused = [part for part in run.get("artefacts") or () if part["reuse"]]
     line |= {
         "clocked_seconds": clocked or None,
         "total_seconds": clocked + off_clock or None,
-        "energy_joules": energy.get("prepare", 0.0) + energy["train"]
-        if "train" in energy
-        else None,
+        "energy_joules": joules,
         "worst_class": min(known, default=None),
         "test_samples": sum(classes.get("test", ())) or None,
-        "never_trained": use.get("never_trained"),
-        "class_balance": use.get("class_balance"),
+        **{name: use.get(name) for name in ("never_trained", "class_balance")},
         "load_average": machine.get("load_high"),
         "process_share": machine.get("process_share"),
         "contended": "; ".join(flags_of(run)),
@@ -213,12 +203,18 @@ def _pairs(texts: dict[str, str]) -> str:
 
 def classes_table(runs: list[Read], reference: str) -> pd.DataFrame:
     """Return accuracy and use of each class, and the difference to the reference, over seeds."""
-    found = [
-        (*run.label, run.seed, range(len(told["accuracy"])), told["accuracy"], told["trained"])
-        for run in runs
-        if run.finished and (told := run.classes)
-    ]
     numbered = {"label": int, "accuracy": float, "trained": float}
+    found = [
+        (
+            *run.label,
+            run.line["seed"],
+            range(len(told["accuracy"])),
+            told["accuracy"],
+            told["trained"],
+        )
+        for run in runs
+        if run.line["status"] == "finished" and (told := run.classes)
+    ]
     table = pd.DataFrame(found, columns=[*KEYS, "strategy", "seed", *numbered])
     table = table.explode(list(numbered), ignore_index=True).astype(numbered)
     # Seed by seed, as all else: seeds that only one of them has do not count.

@@ -1,7 +1,5 @@
 """Words: how numbers, intervals and verdicts are written, in every table, sentence and page."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 
@@ -51,18 +49,20 @@ def limits(found: Interval, form: str, to: str = "..") -> str:
     return f"{number(found.low, form)}{to}{number(found.high, form)}"
 
 
-def points(found: Interval, unit: str = "") -> str:
+def spread(found: Interval, form: str, to: str = "..", unit: str = "", label: str = "") -> str:
+    """Return a mean with its interval beside it, where that is known."""
+    reach = limits(found, form, to)
+    return number(found.mean, form) + unit + (f" ({label}{reach})" if reach else "")
+
+
+def points(found: Interval, unit: str = "", label: str = "") -> str:
     """Return a difference in accuracy with its interval: `+0.10 (-0.20..+0.40)`."""
-    return number(found.mean, POINTS) + unit + _bracketed(limits(found, POINTS))
+    return spread(found, POINTS, "..", unit, label)
 
 
 def factor(found: Interval, unit: str = "x") -> str:
     """Return a factor with its interval: `1.52x (1.47-1.58)`."""
-    return number(found.mean, ".2f") + unit + _bracketed(limits(found, ".2f", "-"))
-
-
-def _bracketed(text: str) -> str:
-    return text and f" ({text})"
+    return spread(found, ".2f", "-", unit)
 
 
 def listed(texts: Iterable[str]) -> str:
