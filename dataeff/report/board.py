@@ -119,6 +119,13 @@ def _matched(folder: Path, runs: pd.DataFrame) -> list[str]:
     return said
 
 
+def places(board: Board) -> list[str]:
+    """Return where each claim was judged, as far as there is more than one place."""
+    several = {"task": len(board.suite["tasks"]) > 1, "conditions": len(board.conditions) > 1}
+    names = [name for name, is_so in several.items() if is_so]
+    return [" ".join(line).strip() for line in board.claims[names].to_numpy(str)]
+
+
 def write_tables(folder: Path, board: Board) -> None:
     """Write leaderboard.csv, runs.csv and classes.csv, and claims.csv where there are claims."""
     write_csv(folder / "leaderboard.csv", board.table)

@@ -4,10 +4,8 @@ Each is judged by the 95% interval of its own comparison, paired by seed. Unlike
 table they are no family of tests: the suite names them before anything is measured.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,9 +14,6 @@ from dataeff.report.frames import Line, finished, numbers, of_strategy, resoluti
 from dataeff.report.read import Matches
 from dataeff.report.stats import named, paired
 from dataeff.report.words import factor, points
-
-if TYPE_CHECKING:
-    from dataeff.report.board import Board
 
 CONFIRMED, NOT_CONFIRMED, UNDECIDED = "confirmed", "not confirmed", "undecided"
 COLUMNS = [
@@ -71,20 +66,13 @@ def claims_table(
         for task in suite["tasks"] if claim["task"] is None else [claim["task"]]:
             here = [(conditions, cells) for name, conditions, cells in measured if name == task]
             for conditions, cells in here or [("", runs[:0])]:
-                ours, theirs = (
-                    matches.get((task, conditions, claim[key]), claim[key])
+                meant = {
+                    key: matches.get((task, conditions, claim[key]), claim[key])
                     for key in ("strategy", "against")
-                )
-                line = _line(claim | {"strategy": ours, "against": theirs}, cells, margin)
+                }
+                line = _line(claim | meant, cells, margin)
                 lines.append({"task": task, "conditions": conditions} | line)
     return pd.DataFrame(lines, columns=COLUMNS)
-
-
-def places(board: Board) -> list[str]:
-    """Return where each claim was judged, as far as there is more than one place."""
-    several = {"task": len(board.suite["tasks"]) > 1, "conditions": len(board.conditions) > 1}
-    names = [name for name, is_so in several.items() if is_so]
-    return [" ".join(line).strip() for line in board.claims[names].to_numpy(str)]
 
 
 def _line(claim: Line, cells: pd.DataFrame, margin: float) -> Line:

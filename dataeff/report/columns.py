@@ -3,8 +3,6 @@
 The order is that of the file. Places in the other forms are numbers from 1; 0 is not shown there.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pandas as pd

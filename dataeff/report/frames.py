@@ -1,7 +1,5 @@
 """What tables of results have in common: which lines belong together, and columns as numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, cast
 

@@ -1,17 +1,12 @@
 """The leaderboard for papers: LaTeX tables with booktabs."""
 
-from __future__ import annotations
-
 import re
 from string import Template
-from typing import TYPE_CHECKING
 
+from dataeff.report.board import Board
 from dataeff.report.columns import LATEX
 from dataeff.report.frames import tables, title
-from dataeff.report.terminal import texts
-
-if TYPE_CHECKING:
-    from dataeff.report.board import Board
+from dataeff.report.terminal import across, texts
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -43,14 +38,11 @@ def latex(board: Board) -> str:
     """Return one table environment per task and conditions; needs \\usepackage{booktabs}."""
     parts = []
     for key, part in tables(board.table):
-        shown = texts(part)
-        kept = [shown[column] for column in LATEX if column in shown]
-        header, *lines = (
-            " & ".join(map(escape, line)) + r" \\" for line in zip(*kept, strict=True)
-        )
-        columns = "l" + "r" * (len(kept) - 1)
-        filled = {"title": escape(title(key)), "columns": columns, "header": header}
-        parts.append(_TABLE.substitute(filled, lines="\n".join(lines)))
+        header, lines = across(texts(part, LATEX))
+        first, *rest = (" & ".join(map(escape, line)) + r" \\" for line in [header, *lines])
+        columns = "l" + "r" * (len(header) - 1)
+        filled = {"title": escape(title(key)), "columns": columns, "header": first}
+        parts.append(_TABLE.substitute(filled, lines="\n".join(rest)))
     notes = [f"% {note}" for note in board.notes]
     return "\n\n".join(["% needs \\usepackage{booktabs}", *notes, *parts])
 

@@ -1,7 +1,5 @@
 """Strategies by name: which one of those that were run a text means, from the results alone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

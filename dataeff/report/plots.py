@@ -27,8 +27,7 @@ _MOST = 12
 _MARKERS = "osD^vXP*<>"
 # Letters of a name beside a bar.
 _NAME = 28
-
-
+_ACROSS = {"seconds": "prepare + train seconds", "epoch": "epochs"}
 # The network's own work in blue and black, whatever comes on top in the warm colours.
 _PHASE_COLOURS = (
     *("#CC79A7", "#F0E442", "#E69F00", "#D55E00", "#8B3A00"),
@@ -42,9 +41,9 @@ class Table:
     def __init__(self, board: Board, key: Key) -> None:
         lines = of_table(board.table, key)
         lines = lines[lines["n"] > 0]
-        reference = lines["strategy"] == board.suite["reference"]
-        order = lines.assign(first=~reference).sort_values(["first", "rank"], kind="stable")
-        names = list(order["strategy"][:_MOST])
+        reference = board.suite["reference"]
+        order = lines.assign(other=lines["strategy"] != reference)
+        names = list(order.sort_values(["other", "rank"], kind="stable")["strategy"][:_MOST])
         self.lines, self.curves, self.runs = (
             part[part["strategy"].isin(names)]
             for part in (lines, of_table(board.curves, key), of_table(board.runs, key))
@@ -56,16 +55,11 @@ class Table:
         shares = self.curves[["kept", "mixed"]].dropna()
         self.has_shares = bool(((shares["kept"] < 1) | (shares["mixed"] > 0)).any())
         # The reference is black, whoever else there is.
-        others = [name for name in names if name != board.suite["reference"]]
+        self.styles: dict[str, dict[str, Any]] = {reference: {"color": "#000000", "marker": "o"}}
         palette = [colour for colour in COLOURS if colour != "#000000"]
-        black: dict[str, Any] = {"color": "#000000", "marker": "o"}
-        self.styles = {board.suite["reference"]: black} | {
-            name: {
-                "color": palette[i % len(palette)],
-                "marker": _MARKERS[(i + 1 + i // len(palette)) % len(_MARKERS)],
-            }
-            for i, name in enumerate(others)
-        }
+        for i, name in enumerate(name for name in names if name != reference):
+            marker = _MARKERS[(i + 1 + i // len(palette)) % len(_MARKERS)]
+            self.styles[name] = {"color": palette[i % len(palette)], "marker": marker}
 
 
 def _label(name: str) -> str:
@@ -95,8 +89,8 @@ def _reach(line: Line, name: str) -> list[list[float]]:
     return [[mean - low], [high - mean]]
 
 
-def _learning(table: Table, axes: Axes, x: str, label: str) -> None:
-    axes.set(xlabel=label, ylabel="test accuracy (%), mean and range of seeds")
+def _learning(table: Table, axes: Axes, x: str) -> None:
+    axes.set(xlabel=_ACROSS[x], ylabel="test accuracy (%), mean and range of seeds")
     tests = table.curves.dropna(subset=["test_top1"])
     for name, line in means(tests, table.lines["strategy"], "test_top1").items():
         style, often = table.styles[name], max(1, len(line) // 8)
@@ -112,11 +106,10 @@ def _phases(table: Table, axes: Axes) -> None:
     ends = pd.Series(0.0, index=told.index)
     # A long name would leave no room for the bars.
     names = [broken(name, _NAME) for name in told.index]
-    colours = dict(zip(PHASES, _PHASE_COLOURS, strict=True))
-    for phase, seconds in told.items():
-        colour = colours[str(phase)]
-        axes.barh(names, seconds, left=ends, label=str(phase), color=colour, edgecolor="white")
-        ends += seconds
+    for phase, colour in zip(PHASES, _PHASE_COLOURS, strict=True):
+        if phase in told:
+            axes.barh(names, told[phase], left=ends, label=phase, color=colour, edgecolor="white")
+            ends += told[phase]
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
 
@@ -135,11 +128,8 @@ def _shares(table: Table, axes: Axes) -> None:
 
 FIGURES: dict[str, tuple[str, Callable[[Table, Axes], None]]] = {
     "tradeoff": ("Accuracy against speed-up, 95% intervals", _trade_off),
-    "time": (
-        "Accuracy against time",
-        partial(_learning, x="seconds", label="prepare + train seconds"),
-    ),
-    "epochs": ("Accuracy against epochs", partial(_learning, x="epoch", label="epochs")),
+    "time": ("Accuracy against time", partial(_learning, x="seconds")),
+    "epochs": ("Accuracy against epochs", partial(_learning, x="epoch")),
     "phases": ("Where the time went", _phases),
     "shares": ("What each epoch trained, and mixed", _shares),
 }

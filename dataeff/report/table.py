@@ -207,7 +207,6 @@ def _with_published(table: pd.DataFrame, published: list[Line]) -> pd.DataFrame:
         for line in reversed(published):
             here = table["task"].eq(line["task"]) | (line["task"] is None)
             # Suites of version 0.1.0 and before know fewer figures.
-            told = line.get(key)
-            said = empty if told is None else told
-            table.loc[here & table["strategy"].eq(line["strategy"]), column] = said
+            told = empty if line.get(key) is None else line[key]
+            table.loc[here & table["strategy"].eq(line["strategy"]), column] = told
     return table

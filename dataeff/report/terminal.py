@@ -1,24 +1,19 @@
 """The leaderboard as people read it: a terminal table, plain text when piped, Markdown."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import pandas as pd
 from rich.table import Table
 from rich.text import Text
 
 from dataeff.plural import counted
-from dataeff.report.claims import places
+from dataeff.report.board import Board, places
 from dataeff.report.columns import DISPENSABLE, TEXT, Column
 from dataeff.report.frames import Line, records, tables, title
 from dataeff.report.stats import interval_of
 from dataeff.report.words import NO_EFFECT, READ_OFF, TIMES, limits, number, points
-
-if TYPE_CHECKING:
-    from dataeff.report.board import Board
 
 # The letters that a folded name has on a line, at least.
 _FOLD = 24
@@ -36,7 +31,7 @@ def _accuracy(line: Line) -> str:
 
 def _speedup(line: Line) -> str:
     mark = "" if math.isnan(line["oracle"]) else " (not ranked)"
-    return number(line["speedup"], ".2f x") + mark
+    return number(line["speedup"], TIMES) + mark
 
 
 def _target(line: Line) -> str:
@@ -56,12 +51,12 @@ _MADE = {
 }
 
 
-def texts(group: pd.DataFrame) -> Texts:
-    """Return one table as text, by column."""
+def texts(group: pd.DataFrame, columns: Iterable[Column] = TEXT) -> Texts:
+    """Return one table as text, by column; rare ones only where they say anything."""
     lines = records(group)
     return {
         column: [column.heading, *(_text(column, line) for line in lines)]
-        for column in TEXT
+        for column in columns
         if not column.rare or column.says(group)
     }
 
@@ -178,15 +173,14 @@ def plain_text(board: Board) -> str:
 
 def aligned(header: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
     """Return a table as plain text: the first column to the left, the others to the right."""
-    everything = [header, *lines]
-    widths = [_width(column) for column in zip(*everything, strict=True)]
-    return [
-        "  ".join(
-            text.ljust(width) if i == 0 else text.rjust(width)
-            for i, (text, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in everything
-    ]
+    first, *rest = zip(header, *lines, strict=True)
+    columns = [_padded(first, str.ljust), *(_padded(column, str.rjust) for column in rest)]
+    return ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
+
+
+def _padded(texts: Sequence[str], pad: Callable[[str, int], str]) -> list[str]:
+    width = _width(texts)
+    return [pad(text, width) for text in texts]
 
 
 def markdown(board: Board) -> str:

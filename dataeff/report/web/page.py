@@ -13,8 +13,7 @@ import pandas as pd
 
 from dataeff.files import write_text
 from dataeff.plural import counted
-from dataeff.report.board import Board, differing
-from dataeff.report.claims import places
+from dataeff.report.board import Board, differing, places
 from dataeff.report.frames import Key, records, tables
 from dataeff.report.web.canvas import styles
 from dataeff.report.web.cards import breakable, toned
