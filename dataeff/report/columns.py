@@ -3,13 +3,12 @@
 The order is that of the file. Places in the other forms are numbers from 1; 0 is not shown there.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """One column; the first sentence of its meaning is what the page says of it.
 
     A form is that of `format`, and after a space its unit; `yes` is for what is true, and nothing

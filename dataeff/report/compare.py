@@ -73,8 +73,8 @@ class Comparison(NamedTuple):
     def visible(self) -> pd.DataFrame:
         """Return the phases; what would be a line of zeros is added to `other`."""
         zero = self.phases[["a", "b"]].map(self.seconds).eq(self.seconds(0.0)).all(axis=1)
-        small = self.phases[zero | (self.phases.index == "other")].sum(skipna=False)
-        shown = self.phases[~zero & (self.phases.index != "other")].copy()
+        joined = zero | (self.phases.index == "other")
+        shown, small = self.phases[~joined].copy(), self.phases[joined].sum(skipna=False)
         if small[["a", "b"]].map(self.seconds).ne(self.seconds(0.0)).any():
             shown.loc["other"] = small
         return shown
@@ -157,8 +157,7 @@ def _comparison(key: Key, sides: Mapping[str, pd.DataFrame], step: float) -> Com
 
 
 def _positive(cells: pd.DataFrame, name: str) -> pd.Series:
-    values = numbers(cells, name)
-    return values.where(values > 0)
+    return numbers(cells, name).where(lambda values: values > 0)
 
 
 def _means(sides: Mapping[str, pd.DataFrame], columns: Mapping[str, str]) -> pd.DataFrame:

@@ -53,11 +53,9 @@ def _parsed(header: bytes, bodies: dict[int, bytes]) -> pd.DataFrame:
 
 def first_reached(tests: pd.DataFrame, target: float, shape: tuple[int, int]) -> Array:
     """Return after how many seconds each cell first showed this accuracy; NaN is never."""
+    first = tests[tests["test_top1"] >= target].drop_duplicates(["strategy_at", "seed_at"])
     seconds = np.full(shape, np.nan)
-    there = np.flatnonzero(tests["test_top1"].to_numpy() >= target)[::-1]
-    # Written from the last to the first: what stays is the first test that reached it.
-    point = tests["strategy_at"].to_numpy()[there], tests["seed_at"].to_numpy()[there]
-    seconds[point] = tests["seconds"].to_numpy()[there]
+    seconds[first["strategy_at"], first["seed_at"]] = first["seconds"]
     return seconds
 
 

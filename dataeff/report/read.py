@@ -10,7 +10,7 @@ from dataeff.bench.results import clocked_seconds, flags_of, read_runs
 from dataeff.errors import DataeffError
 from dataeff.files import read_json
 from dataeff.plural import counted
-from dataeff.report.frames import KEYS, Line, numbers
+from dataeff.report.frames import KEYS, Line, finished, numbers
 
 Matches = dict[tuple[str, str, str], str]
 """What the suite's patterns have become, by task, conditions and pattern."""
@@ -136,11 +136,8 @@ def add_amortised(runs: pd.DataFrame) -> None:
 
     `artefact_uses` says how many share; both are NaN where nothing is shared.
     """
-    used = {
-        place: dict(part.rsplit(":", 1) for part in text.split())
-        for place, text in runs.loc[runs["status"] == "finished", "reused"].items()
-        if text
-    }
+    reused = finished(runs)["reused"].str.split()
+    used = {at: dict(part.rsplit(":", 1) for part in told) for at, told in reused.items() if told}
     uses = Counter(name for parts in used.values() for name in parts)
     saved = {
         place: sum(float(seconds) * (1 - 1 / uses[name]) for name, seconds in parts.items())

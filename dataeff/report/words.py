@@ -146,9 +146,9 @@ def without_control(cost: float, costs: Array, names: list[str]) -> str:
 def matched_to(entry: Line, times: Paired, where: str) -> str:
     """Return how long a matched strategy takes; `times` are logarithms of the ratios per seed."""
     ratio = times.interval().exp()
-    spread = limits(ratio, ".2f", "-") or "one seed"
+    reach = limits(ratio, ".2f", "-") or "one seed"
     on = f" on {where}" if where else ""
     text = f"{entry['strategy']}: matched to {entry['match']}{on}, "
-    text += f"{number(ratio.mean, TIMES)} its time ({spread})"
+    text += f"{number(ratio.mean, TIMES)} its time ({reach})"
     off = f"off by {abs(ratio.mean - 1):.0%}" if abs(ratio.mean - 1) > MATCHED else ""
     return ", ".join(filter(None, [text, off, entry["note"]])) + "."
