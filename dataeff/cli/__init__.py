@@ -1,12 +1,10 @@
 """The command line: one file per command, imported when that command is asked for."""
 
-from __future__ import annotations
-
 import importlib
 
 import click
 
-from dataeff.cli.shared import Commands
+from dataeff.cli.group import Commands
 
 # In the order in which a user meets them.
 _COMMANDS = (
@@ -24,9 +22,7 @@ class _Lazy(Commands):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"dataeff.cli.{cmd_name}")
-        command: click.Command = getattr(module, cmd_name)
-        return command
+        return getattr(importlib.import_module(f"dataeff.cli.{cmd_name}"), cmd_name)
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from dataeff.cli.options import together
 from dataeff.errors import DataeffError
 
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from dataeff.lab import Lab
 
 _KEYS = ("dataset", "model", "epochs", "settings", "name")
-_OPTIONS = (
+
+adhoc_options = together(
     click.option("-d", "--dataset", help="Ad-hoc comparison: the dataset, instead of a suite."),
     click.option("-m", "--model", help="Ad-hoc comparison: the model."),
     click.option("--epochs", type=float, help="Ad-hoc comparison: the epochs."),
@@ -28,13 +30,7 @@ _OPTIONS = (
     ),
     click.option("--name", help="Ad-hoc comparison: the name of its results folder."),
 )
-
-
-def adhoc_options(command: Callable) -> Callable:
-    """Add the options that describe a task, for `choose_suite`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+"""The options that describe a task, for `choose_suite`."""
 
 
 def choose_suite(
@@ -55,19 +51,22 @@ def choose_suite(
         raise DataeffError(
             f"--{option} is for ad-hoc comparisons; leave out the suite {text!r}, or the option."
         )
-    strategies = list(dict.fromkeys(lab.composition(text).text for text in strategies))
+    strategies = [lab.composition(name).text for name in strategies]
     match = match and lab.composition(match).text
-    if not text:
+    if text:
+        suite = load_suite(text, lab)
+        content = suite.model_dump() | ({"seeds": seeds} if seeds else {})
+        if any(map(is_open, strategies or suite.strategies)):
+            match = match or suite.match
+        if strategies:
+            # The reference comes along: without it there is nothing to compare with.
+            content["strategies"] = [suite.reference, *strategies]
+    else:
         content = _adhoc(given, strategies) | {"seeds": seeds or 3}
-        return make_suite(_matched(content, match), lab, where="command line")
-    suite = load_suite(text, lab)
-    content = suite.model_dump() | ({"seeds": seeds} if seeds else {})
-    if any(map(is_open, strategies or suite.strategies)):
-        match = match or suite.match
-    if strategies:
-        # The reference comes along: without it there is nothing to compare with.
-        content["strategies"] = list(dict.fromkeys([suite.reference, *strategies]))
-    return make_suite(_matched(content, match), lab, where=text)
+    # What others are matched to comes along as well.
+    names = dict.fromkeys([*content["strategies"], *([match] if match else [])])
+    content |= {"match": match, "strategies": list(names)}
+    return make_suite(content, lab, where=text or "command line")
 
 
 def _adhoc(given: dict[str, Any], strategies: list[str]) -> dict[str, Any]:
@@ -96,12 +95,6 @@ def _adhoc(given: dict[str, Any], strategies: list[str]) -> dict[str, Any]:
         "strategies": strategies,
         "tasks": {parse_one(given["dataset"]).name: task},
     }
-
-
-def _matched(content: dict[str, Any], match: str | None) -> dict[str, Any]:
-    """Have strategies matched to this one, which comes along."""
-    names = [*content["strategies"], *([match] if match else [])]
-    return content | {"match": match, "strategies": list(dict.fromkeys(names))}
 
 
 def _settings(pairs: tuple[str, ...]) -> dict[str, Any]:

@@ -1,20 +1,12 @@
 """The command that draws the figures of an analysis."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click
-from rich.markup import escape
 
 from dataeff.cli.adhoc import adhoc_options, choose_suite
-from dataeff.cli.shared import (
-    console,
-    data_root_option,
-    device_option,
-    results_option,
-    with_plugins,
-)
+from dataeff.cli.options import device_option, training_options
+from dataeff.cli.show import console
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
 
 
@@ -35,10 +27,8 @@ from dataeff.errors import DataeffError, UnknownName, did_you_mean
 )
 @adhoc_options
 @device_option
-@data_root_option
-@results_option
-@with_plugins
-def analyze(analysis, suite, installed, plugin_dirs, **options):
+@training_options
+def analyze(analysis, suite, results, plugin_dirs, **options):
     """Draw the figures of the analysis NAME on a task of SUITE, or on an ad-hoc one.
 
     It trains what the figures need and leaves pictures (.png) and their numbers (.csv) in
@@ -54,11 +44,13 @@ def analyze(analysis, suite, installed, plugin_dirs, **options):
     from dataeff.bench.progress import StudyWatch
     from dataeff.lab import Lab, pick_device
     from dataeff.notation import parse_one
+    from dataeff.plugins import load_plugins
 
+    installed = load_plugins(plugin_dirs)
     if analysis is None:
         known = [f"{entry.name} ({entry.summary})" for entry in installed.analyses.entries()]
         raise DataeffError(f"Name an analysis: {', '.join(known) or 'none is installed'}")
-    results, seed, figures = (options[key] for key in ("results", "seed", "figures"))
+    seed, figures = options["seed"], options["figures"]
     part = parse_one(analysis)
     entry = installed.analyses[part.name]
     values = entry.read(part.params)
@@ -88,7 +80,7 @@ def analyze(analysis, suite, installed, plugin_dirs, **options):
             # One analysis may need what another one has trained.
             runs=home / "runs",
             watch=watch,
-            tell=lambda line: console.print(escape(line), soft_wrap=True),
+            tell=lambda line: console.print(line, markup=False, soft_wrap=True),
         )
         entry.factory(study, **values)
     click.echo(f"\nWritten: {folder}/")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from dataeff.cli.options import margin_option, results_folder
-from dataeff.cli.shared import json_option, results_option
+from dataeff.cli.listed import print_json
+from dataeff.cli.options import json_option, margin_option, results_folder, results_option
 from dataeff.cli.show import say, show_table
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
 from dataeff.plural import counted
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 @margin_option
 @json_option
 @results_option
-def compare(suite: str, a: str, b: str, results: Path, **options: Any) -> None:
+def compare(suite, a, b, results, **options):
     """Say where the speed-up of strategy B over strategy A went, in the results of SUITE.
 
     The ideal speed-up, by counted work, beside the measured one, phase by phase; what would have
@@ -68,7 +66,7 @@ def compare(suite: str, a: str, b: str, results: Path, **options: Any) -> None:
     if options["as_json"]:
         head = {"suite": asked["name"], "reference": reference, "a": a, "b": b, "margin": margin}
         document = head | {"blocks": [block.numbers() for block in blocks], "notes": notes}
-        click.echo(json.dumps(finite(document), indent=1, allow_nan=False))
+        print_json(finite(document))
         return
     for block in blocks:
         _show(block, reference)

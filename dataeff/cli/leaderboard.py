@@ -1,32 +1,21 @@
 """The command that prints the table of a suite."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import click
 
-from dataeff.cli.options import margin_option, results_folder, target_option
-from dataeff.cli.shared import json_option, results_option
+from dataeff.cli.options import PATH, json_option, judging_options, results_folder, results_option
 from dataeff.cli.show import show_board
 from dataeff.errors import DataeffError
 
 
 @click.command()
 @click.argument("suite")
-@margin_option
-@target_option
-@click.option(
-    "--csv", "csv_file", type=click.Path(path_type=Path), help="Also write the table here."
-)
+@judging_options
+@click.option("--csv", "csv_file", type=PATH, help="Also write the table here.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print Markdown.")
 @click.option("--latex", "form", flag_value="latex", help="Print LaTeX (booktabs).")
 @json_option
 @results_option
-def leaderboard(
-    suite: str, results: Path, csv_file: Path | None, form: str | None, **options: Any
-) -> None:
+def leaderboard(suite, results, csv_file, form, **options):
     """Print the table of SUITE and write leaderboard.csv, runs.csv and classes.csv.
 
     Where the suite has claims, also claims.csv.

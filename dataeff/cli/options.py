@@ -1,14 +1,27 @@
-"""The options of commands that read results, and where these are found."""
-
-from __future__ import annotations
+"""The options that commands share, and where results are found."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from dataeff.errors import DataeffError, did_you_mean
 from dataeff.report import MARGIN
+
+PATH = click.Path(path_type=Path)
+"""The type of an option that names a file or a folder."""
+
+
+def together(*options: Callable) -> Callable:
+    """Make one decorator of several, in the order in which the help lists them."""
+
+    def decorate(command: Callable) -> Callable:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 def _finite(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
@@ -31,6 +44,34 @@ target_option = click.option(
     callback=_finite,
     help="Test accuracy to be reached, in percent (default: the reference's mean less the margin).",
 )
+results_option = click.option(
+    "--results",
+    type=PATH,
+    default=Path("results"),
+    envvar="DATAEFF_RESULTS",
+    show_default=True,
+    help="Folder of results.",
+)
+device_option = click.option(
+    "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps, ..."
+)
+data_root_option = click.option(
+    "--data-root",
+    type=PATH,
+    envvar="DATAEFF_DATA",
+    help="Folder of data sets (or the variable DATAEFF_DATA).",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+plugins_dir_option = click.option(
+    "--plugins-dir",
+    "plugin_dirs",
+    multiple=True,
+    type=PATH,
+    help="Also load every .py file of this folder as a plugin.",
+)
+judging_options = together(margin_option, target_option)
+listing_options = together(json_option, plugins_dir_option)
+training_options = together(data_root_option, results_option, plugins_dir_option)
 
 
 def results_folder(results: Path, suite: str) -> Path:

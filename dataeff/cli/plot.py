@@ -1,14 +1,8 @@
 """The command that draws pictures of a suite."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import click
 
-from dataeff.cli.options import margin_option, results_folder, target_option
-from dataeff.cli.shared import results_option
+from dataeff.cli.options import PATH, judging_options, results_folder, results_option
 from dataeff.errors import DataeffError
 
 
@@ -24,13 +18,10 @@ from dataeff.errors import DataeffError
     show_default=True,
     help="The form of the pictures; repeatable.",
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Their folder (default: RESULTS/SUITE/figures)."
-)
-@margin_option
-@target_option
+@click.option("--out", type=PATH, help="Their folder (default: RESULTS/SUITE/figures).")
+@judging_options
 @results_option
-def plot(suite: str, results: Path, out: Path | None, **options: Any) -> None:
+def plot(suite, results, out, **options):
     """Draw the main figures of SUITE as pictures, for papers and slides.
 
     They are: tradeoff, time, epochs, phases, shares.

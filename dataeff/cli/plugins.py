@@ -1,30 +1,18 @@
 """The commands about plugins: list, install, write and check them."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from dataeff import catalogue
-from dataeff.cli.listed import print_json
-from dataeff.cli.shared import (
-    Commands,
-    detail,
-    heading,
-    json_option,
-    plugins_dir_option,
-    with_plugins,
-)
+from dataeff.cli.group import Commands
+from dataeff.cli.listed import detail, for_people, heading
+from dataeff.cli.options import PATH, listing_options, plugins_dir_option
 from dataeff.errors import DataeffError
-
-if TYPE_CHECKING:
-    from dataeff.plugins import Installed
 
 
 @click.group(cls=Commands)
@@ -33,15 +21,10 @@ def plugins() -> None:
 
 
 @plugins.command("list")
-@json_option
-@plugins_dir_option
-def plugins_list(as_json: bool, plugin_dirs: tuple[Path, ...]) -> None:
+@listing_options
+def plugins_list(as_json, plugin_dirs):
     """List plugins: version, strategies, hooks, and why one did not load."""
-    found = catalogue.offers(plugin_dirs)["plugins"]
-    if as_json:
-        print_json(found)
-        return
-    for plugin in found:
+    for plugin in for_people(catalogue.offers(plugin_dirs)["plugins"], as_json):
         heading(plugin["name"], f"{plugin['version']} ({plugin['source']})".lstrip())
         detail("strategies", ", ".join(plugin["strategies"]))
         detail("hooks", ", ".join(plugin["hooks"]))
@@ -57,7 +40,7 @@ def plugins_list(as_json: bool, plugin_dirs: tuple[Path, ...]) -> None:
     "-e", "--editable", multiple=True, type=click.Path(), help="Install a folder in place."
 )
 @click.option("-U", "--upgrade", is_flag=True, help="Also take newer versions of what is there.")
-def plugins_install(packages: tuple[str, ...], editable: tuple[str, ...], upgrade: bool) -> None:
+def plugins_install(packages, editable, upgrade):
     """Install plugins with the pip of this environment."""
     if not packages and not editable:
         raise DataeffError(
@@ -71,16 +54,16 @@ def plugins_install(packages: tuple[str, ...], editable: tuple[str, ...], upgrad
 @plugins.command("uninstall")
 @click.argument("packages", nargs=-1, required=True)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-def plugins_uninstall(packages: tuple[str, ...], yes: bool) -> None:
+def plugins_uninstall(packages, yes):
     """Uninstall plugins with the pip of this environment."""
     _pip("uninstall", *(["--yes"] if yes else []), *packages)
 
 
 @plugins.command("new")
 @click.argument("name")
-@click.option("--into", type=click.Path(path_type=Path), default=Path(), help="Parent folder.")
+@click.option("--into", type=PATH, default=Path(), help="Parent folder.")
 @plugins_dir_option
-def plugins_new(name: str, into: Path, plugin_dirs: tuple[Path, ...]) -> None:
+def plugins_new(name, into, plugin_dirs):
     """Write a plugin package whose test passes at once."""
     from dataeff.template import write_package
 
@@ -95,14 +78,13 @@ def plugins_new(name: str, into: Path, plugin_dirs: tuple[Path, ...]) -> None:
 @plugins.command("check")
 @click.argument("name")
 @click.option("--model", default="tiny", show_default=True, help="A small network that it is for.")
-@with_plugins
-def plugins_check(
-    name: str, model: str, installed: Installed, plugin_dirs: tuple[Path, ...]
-) -> None:
+@plugins_dir_option
+def plugins_check(name, model, plugin_dirs):
     """Run the conformance kit on the strategy NAME, or name[key=value]."""
-    from dataeff import testing
+    from dataeff.plugins import load_plugins
+    from dataeff.testing import check_strategy
 
-    for line in testing.check_strategy(name, installed=installed, model=model):
+    for line in check_strategy(name, installed=load_plugins(plugin_dirs), model=model):
         click.echo(f"ok  {line}")
     click.echo(f"{name} conforms.")
 

@@ -1,21 +1,16 @@
 """The command that writes the page of a suite, or serves it."""
 
-from __future__ import annotations
-
 import webbrowser
 from pathlib import Path
-from typing import Any
 
 import click
 
-from dataeff.cli.options import margin_option, results_folder, target_option
-from dataeff.cli.shared import results_option
+from dataeff.cli.options import judging_options, results_folder, results_option
 
 
 @click.command()
 @click.argument("suite")
-@margin_option
-@target_option
+@judging_options
 @click.option("--open", "open_it", is_flag=True, help="Open it in the browser.")
 @click.option("--serve", "serve_it", is_flag=True, help="Serve it here, anew when results change.")
 @click.option(
@@ -25,7 +20,7 @@ from dataeff.cli.shared import results_option
     help="The port for --serve (default: one that is free).",
 )
 @results_option
-def report(suite: str, results: Path, open_it: bool, serve_it: bool, **options: Any) -> None:
+def report(suite, results, open_it, serve_it, **options):
     """Write the page of SUITE: report.html, one file that works offline."""
     from dataeff.report.board import read_board
     from dataeff.report.web.page import write_report

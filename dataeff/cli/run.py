@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from dataeff.cli.adhoc import adhoc_options, choose_suite
-from dataeff.cli.shared import (
-    console,
-    data_root_option,
-    device_option,
-    results_option,
-    with_plugins,
-)
-from dataeff.cli.show import show
+from dataeff.cli.options import device_option, training_options
+from dataeff.cli.show import console, show
 from dataeff.errors import DataeffError
 
 if TYPE_CHECKING:
@@ -67,10 +61,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="Seconds without a finished epoch after which a cell is given up.",
 )
-@data_root_option
-@results_option
-@with_plugins
-def run(suite, strategies, installed, plugin_dirs, **options):
+@training_options
+def run(suite, strategies, plugin_dirs, **options):
     """Run SUITE (a name or a .toml file), or an ad-hoc comparison, and print the leaderboard.
 
     \b
@@ -82,13 +74,14 @@ def run(suite, strategies, installed, plugin_dirs, **options):
     from dataeff.bench.schedule import Schedule
     from dataeff.foretell.preview import Coming, check_setups
     from dataeff.lab import Lab
+    from dataeff.plugins import load_plugins
 
     fresh, flagged, controls = (options[key] for key in ("fresh", "rerun_flagged", "controls"))
     if fresh and flagged:
         raise DataeffError("--fresh runs all cells again; leave it out, or --rerun-flagged.")
     how = {key: options[key] for key in ("results", "device", "data_root", "in_process", "timeout")}
     settings = Settings(plugin_dirs=plugin_dirs, **how)
-    lab = Lab(installed, settings.device, settings.data_root)
+    lab = Lab(load_plugins(plugin_dirs), settings.device, settings.data_root)
     chosen = choose_suite(lab, suite, list(strategies), options)
     if controls is not None:
         # A suite that names its controls keeps to these.
@@ -117,7 +110,7 @@ def _run(schedule: Schedule, lab: Lab, settings: Settings, again: Again) -> None
         schedule.matches.tell = watch.say
         run_cells(schedule, lab, settings, watch, again)
     write_suite(schedule, folder, command)
-    show(folder, with_page=True)
+    show(folder)
     failed = [*failures(schedule.cells), *schedule.matches.troubles]
     for line in failed:
         click.echo(f"Failed: {line}", err=True)

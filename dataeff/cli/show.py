@@ -6,19 +6,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
 from rich.text import Text
-
-from dataeff.cli.shared import console
 
 if TYPE_CHECKING:
     from dataeff.report.board import Board
 
+console = Console(highlight=False)
 
-def show(folder: Path, with_page: bool = False) -> None:
-    """Write the tables of a suite, its page where that is wanted, and print its leaderboard."""
+
+def show(folder: Path) -> None:
+    """Write the tables and the page of a suite, and print its leaderboard."""
     from dataeff.report.board import read_board
 
-    show_board(folder, read_board(folder), with_page=with_page)
+    show_board(folder, read_board(folder), with_page=True)
 
 
 def show_board(
@@ -55,10 +56,7 @@ def show_board(
 
 def say(text: str, bold: bool = False) -> None:
     """Print a sentence as it is."""
-    if console.is_terminal:
-        console.print(Text(text, style="bold" if bold else ""))
-    else:
-        click.echo(text)
+    console.print(Text(text, style="bold" if bold else ""), soft_wrap=not console.is_terminal)
 
 
 def show_table(header: list[str], lines: list[list[str]], total: bool = False) -> None:

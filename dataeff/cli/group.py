@@ -1,29 +1,10 @@
-"""What the commands share: how mistakes are told, common options, the console."""
+"""The group that commands are in: how mistakes are told, and help that is not cut."""
 
-from __future__ import annotations
-
-import functools
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from dataeff.errors import DataeffError, did_you_mean
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    console: Console
-
-
-def __getattr__(name: str) -> Any:
-    """Make the console when it is first asked for: most listings do without rich."""
-    if name != "console":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from rich.console import Console
-
-    return globals().setdefault("console", Console(highlight=False))
 
 
 class Commands(click.Group):
@@ -86,59 +67,3 @@ def _tell_usage(ctx: click.Context, error: click.UsageError) -> NoReturn:
     if message.startswith("Usage:"):
         raise error
     _tell(ctx, f"{message} See: {(error.ctx or ctx).command_path} --help")
-
-
-def heading(name: str, text: str) -> None:
-    """Print a name in bold and a text beside it, both as they are."""
-    click.echo(f"{click.style(name, bold=True)}  {text}")
-
-
-def detail(title: str, text: str) -> None:
-    """Print an indented line, unless there is nothing to say."""
-    if text:
-        click.echo(f"    {title}: {text}")
-
-
-plugins_dir_option = click.option(
-    "--plugins-dir",
-    "plugin_dirs",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Also load every .py file of this folder as a plugin.",
-)
-
-
-def with_plugins(command: Callable) -> Callable:
-    """Add --plugins-dir and pass what is installed as `installed`."""
-
-    @plugins_dir_option
-    @functools.wraps(command)
-    def wrapped(*args: Any, plugin_dirs: tuple[Path, ...], **options: Any) -> Any:
-        # Not above: whoever only reads results needs none of what this imports.
-        from dataeff.plugins import load_plugins
-
-        return command(
-            *args, installed=load_plugins(plugin_dirs), plugin_dirs=plugin_dirs, **options
-        )
-
-    return wrapped
-
-
-results_option = click.option(
-    "--results",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
-    envvar="DATAEFF_RESULTS",
-    show_default=True,
-    help="Folder of results.",
-)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-device_option = click.option(
-    "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps, ..."
-)
-data_root_option = click.option(
-    "--data-root",
-    type=click.Path(path_type=Path),
-    envvar="DATAEFF_DATA",
-    help="Folder of data sets (or the variable DATAEFF_DATA).",
-)
