@@ -334,6 +334,14 @@ MISTAKES = {
         ("leaderboard", "nothing"),
         "There are no results of nothing in results. Type: dataeff run nothing",
     ),
+    "two forms": (
+        ("leaderboard", "mine", "--latex", "--markdown"),
+        "--markdown and --latex exclude each other; leave one out.",
+    ),
+    "json and a form": (
+        ("leaderboard", "mine", "--latex", "--json"),
+        "--json and --latex exclude each other; leave one out.",
+    ),
     "no report": (("report", "nothing.toml"), "There are no results of nothing in results. Type"),
     "hook": (("hooks", "select_bach"), "There is no hook 'select_bach'. Did you mean select_batch"),
     "pattern": (("strategies", "zz*"), "Nothing matches 'zz*'; a wider pattern may help: dataeff "),

@@ -2,7 +2,7 @@
 
 import click
 
-from dataeff.cli.options import PATH, json_option, judging_options, results_folder, results_option
+from dataeff.cli.options import PATH, judging_options, results_folder, results_option
 from dataeff.cli.show import show_board
 from dataeff.errors import DataeffError
 
@@ -11,22 +11,35 @@ from dataeff.errors import DataeffError
 @click.argument("suite")
 @judging_options
 @click.option("--csv", "csv_file", type=PATH, help="Also write the table here.")
-@click.option("--markdown", "form", flag_value="markdown", help="Print Markdown.")
-@click.option("--latex", "form", flag_value="latex", help="Print LaTeX (booktabs).")
-@json_option
+@click.option("--markdown", is_flag=True, help="Print Markdown.")
+@click.option("--latex", is_flag=True, help="Print LaTeX (booktabs).")
+@click.option("--json", is_flag=True, help="Print JSON.")
 @results_option
-def leaderboard(suite, results, csv_file, form, **options):
+def leaderboard(suite, results, csv_file, **options):
     """Print the table of SUITE and write leaderboard.csv, runs.csv and classes.csv.
 
     Where the suite has claims, also claims.csv.
     """
     from dataeff.files import write_csv
-    from dataeff.report.board import read_board
+    from dataeff.report import latex, terminal
+    from dataeff.report.board import read_board, write_tables
 
-    if options["as_json"] and form:
-        raise DataeffError(f"--json and --{form} exclude each other; leave one out.")
+    printed = {
+        "json": lambda board: board.table.to_json(orient="records", indent=1),
+        "markdown": terminal.markdown,
+        "latex": latex.latex,
+    }
+    forms = [form for form in printed if options[form]]
+    if len(forms) > 1:
+        raise DataeffError(f"--{forms[0]} and --{forms[1]} exclude each other; leave one out.")
     folder = results_folder(results, suite)
     board = read_board(folder, options["margin"], options["target"])
     if csv_file:
         write_csv(csv_file, board.table)
-    show_board(folder, board, "json" if options["as_json"] else form)
+    write_tables(folder, board)
+    if not forms:
+        show_board(folder, board)
+        return
+    click.echo(printed[forms[0]](board))
+    for note in board.notes:
+        click.echo(note, err=True)

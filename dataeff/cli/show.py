@@ -17,41 +17,26 @@ console = Console(highlight=False)
 
 def show(folder: Path) -> None:
     """Write the tables and the page of a suite, and print its leaderboard."""
-    from dataeff.report.board import read_board
+    from dataeff.report.board import read_board, write_tables
+    from dataeff.report.web.page import write_report
 
-    show_board(folder, read_board(folder), with_page=True)
-
-
-def show_board(
-    folder: Path, board: Board, form: str | None = None, with_page: bool = False
-) -> None:
-    """Write the tables of a board, and print its leaderboard; forms are json, markdown, latex."""
-    from dataeff.report import latex, terminal
-    from dataeff.report.board import write_tables
-
+    board = read_board(folder)
     write_tables(folder, board)
-    if with_page:
-        from dataeff.report.web.page import write_report
+    write_report(folder, board)
+    show_board(folder, board, more=", report.html")
 
-        write_report(folder, board)
-    if form == "json":
-        click.echo(board.table.to_json(orient="records", indent=1))
-    elif form == "markdown":
-        click.echo(terminal.markdown(board))
-    elif form == "latex":
-        click.echo(latex.latex(board))
-    elif console.is_terminal:
+
+def show_board(folder: Path, board: Board, more: str = "") -> None:
+    """Print a leaderboard, and which files have been written."""
+    from dataeff.report import terminal
+
+    if console.is_terminal:
         for part in terminal.rich_tables(board, console.width):
             console.print(part)
     else:
         click.echo(terminal.plain_text(board))
-    if form is not None:
-        for note in board.notes:
-            click.echo(note, err=True)
-    else:
-        claims = ", claims.csv" if len(board.claims) else ""
-        page = ", report.html" if with_page else ""
-        click.echo(f"\nWritten: {folder}/leaderboard.csv, runs.csv, classes.csv{claims}{page}")
+    claims = ", claims.csv" if len(board.claims) else ""
+    click.echo(f"\nWritten: {folder}/leaderboard.csv, runs.csv, classes.csv{claims}{more}")
 
 
 def say(text: str, bold: bool = False) -> None:
