@@ -13,5 +13,5 @@ from dataeff.cli.options import listing_options
 def models(pattern, as_json, plugin_dirs):
     """List models: ours, torchvision:NAME, and every timm name."""
     found = matching(catalogue.models(plugin_dirs), pattern, "models")
-    for name in for_people(found, as_json):
-        click.echo(name)
+    if names := for_people(found, as_json):
+        click.echo("\n".join(names))
