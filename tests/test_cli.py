@@ -281,6 +281,11 @@ MISTAKES = {
     "option of dataeff": (("--versoin",), "No such option"),
     "missing argument": (("leaderboard",), "Missing argument 'SUITE'. See: main leaderboard -"),
     "no number": (("run", "--seeds", "few", "quickstart"), "Invalid value for '--seeds': 'few'"),
+    "timeout": (("run", "quickstart", "--timeout", "inf"), "Invalid value for '--timeout': inf is"),
+    "no timeout": (
+        ("run", "quickstart", "--timeout", "nan"),
+        "Invalid value for '--timeout': nan is not a number. See: main run --help",
+    ),
     "nothing to run": (("run",), "Name a suite (see: dataeff suites), or compare ad hoc: add --"),
     "adhoc, half": (("run", "-d", BLOBS, *S), "Name a suite (see: dataeff suites), or compare"),
     "no strategy": (TASK, "Name what to compare: -s baseline -s 'random_backprop[keep=0.5]'."),

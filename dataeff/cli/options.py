@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,24 +25,27 @@ def together(*options: Callable) -> Callable:
     return decorate
 
 
-def _finite(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
-    if value is not None and math.isnan(value):
-        raise click.BadParameter(f"{value} is not a number.")
-    return value
+class Number(click.FloatRange):
+    """A number within limits; nan, which exceeds none of them, is refused too."""
+
+    def convert(self, value: Any, *where: Any) -> Any:
+        """Read what was typed."""
+        number = super().convert(value, *where)
+        if math.isnan(number):
+            self.fail(f"{number} is not a number.", *where)
+        return number
 
 
 margin_option = click.option(
     "--margin",
-    type=click.FloatRange(0, 100, min_open=True),
-    callback=_finite,
+    type=Number(0, 100, min_open=True),
     default=MARGIN,
     show_default=True,
     help="Points of accuracy by which a strategy may be lower and still be no worse.",
 )
 target_option = click.option(
     "--target",
-    type=click.FloatRange(0, 100),
-    callback=_finite,
+    type=Number(0, 100),
     help="Test accuracy to be reached, in percent (default: the reference's mean less the margin).",
 )
 results_option = click.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dataeff.cli.adhoc import adhoc_options, choose_suite
-from dataeff.cli.options import device_option, training_options
+from dataeff.cli.options import Number, device_option, training_options
 from dataeff.cli.show import console, show
 from dataeff.errors import DataeffError
 
@@ -56,7 +56,8 @@ if TYPE_CHECKING:
 @click.option("--in-process", is_flag=True, help="Run cells in this process, for debugging.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    # About the longest that the operating system waits.
+    type=Number(0, 10**6, min_open=True),
     default=3600.0,
     show_default=True,
     help="Seconds without a finished epoch after which a cell is given up.",
