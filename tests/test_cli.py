@@ -349,8 +349,15 @@ MISTAKES = {
     ),
     "no report": (("report", "nothing.toml"), "There are no results of nothing in results. Type"),
     "hook": (("hooks", "select_bach"), "There is no hook 'select_bach'. Did you mean select_batch"),
-    "pattern": (("strategies", "zz*"), "Nothing matches 'zz*'; a wider pattern may help: dataeff "),
-    "model pattern": (("models", "zz"), "Nothing matches 'zz'; a wider pattern may help: dataeff "),
+    "pattern": (
+        ("strategies", "cutmix*"),
+        "Nothing matches 'cutmix*'; a wider pattern may help: dataeff strategies '*cutmix*'",
+    ),
+    "no pattern": (("strategies", "zz*"), "Nothing matches 'zz*'. See: dataeff strategies"),
+    "model pattern": (
+        ("models", "restnet20"),
+        "Nothing matches 'restnet20'. Did you mean resnet20 or ",
+    ),
     "plugin to install": (("plugins", "install"), "Name a package, or a folder with -e: dataeff "),
     "strategy to check": (("plugins", "check", "ampp"), "There is no strategy 'ampp'. Did you me"),
     "name of a plugin": (("plugins", "new", "1 idea"), "'1 idea' is no name for a plugin; use let"),

@@ -1,24 +1,27 @@
 """What the listings share: choosing by a pattern, and printing for people or for programs."""
 
+import fnmatch
 import json
-from collections.abc import Iterable
-from fnmatch import fnmatch
+from collections.abc import Collection
 from typing import Any, TypeVar
 
 import click
 
-from dataeff.errors import DataeffError
+from dataeff.errors import DataeffError, did_you_mean
 
 _Found = TypeVar("_Found")
 
 
-def matching(names: Iterable[str], pattern: str, command: str) -> list[str]:
+def matching(names: Collection[str], pattern: str, command: str) -> list[str]:
     """Return the names that match a wildcard pattern; say how to find more where none does."""
-    found = [name for name in names if fnmatch(name, pattern)]
-    if not found:
-        wider = f"dataeff {command} '*{pattern.strip('*')}*'"
-        raise DataeffError(f"Nothing matches {pattern!r}; a wider pattern may help: {wider}")
-    return found
+    if found := fnmatch.filter(names, pattern):
+        return found
+    wider = f"*{pattern.strip('*')}*"
+    if fnmatch.filter(names, wider):
+        hint = f"; a wider pattern may help: dataeff {command} '{wider}'"
+    else:
+        hint = f".{did_you_mean(pattern, names)} See: dataeff {command}"
+    raise DataeffError(f"Nothing matches {pattern!r}{hint}")
 
 
 def for_people(found: list[_Found], as_json: bool) -> list[_Found]:
