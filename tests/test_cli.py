@@ -260,6 +260,12 @@ def test_leaderboard_prints_text_markdown_and_json_and_writes_csv(results):
     assert Path("deep/copy.csv").read_text() == (results / "leaderboard.csv").read_text()
 
 
+def test_what_stands_in_the_way_of_a_table_is_named(results):
+    assert mistake("leaderboard", "mine", "--csv", "results") == (
+        "Cannot use results: Is a directory."
+    )
+
+
 def test_report_writes_the_page_and_opens_it_if_asked(results, monkeypatch):
     (results / "report.html").unlink()
     opened = []
@@ -280,6 +286,14 @@ MISTAKES = {
     "option": (("run", "--sedes", "2"), "No such option"),
     "option of dataeff": (("--versoin",), "No such option"),
     "missing argument": (("leaderboard",), "Missing argument 'SUITE'. See: main leaderboard -"),
+    "extra argument": (
+        ("suites", "x"),
+        "Got unexpected extra argument (x). See: main suites --help",
+    ),
+    "option without its value": (
+        ("plugins", "new", "--into"),
+        "Option '--into' requires an argument. See: main plugins new --help",
+    ),
     "no number": (("run", "--seeds", "few", "quickstart"), "Invalid value for '--seeds': 'few'"),
     "timeout": (("run", "quickstart", "--timeout", "inf"), "Invalid value for '--timeout': inf is"),
     "no timeout": (

@@ -48,7 +48,8 @@ class Commands(click.Group):
         except OSError as error:
             if error.filename is None:
                 raise
-            _tell(ctx, f"Cannot use {error.filename}: {error.strerror}.")
+            # What was to be replaced is the second, where there are two.
+            _tell(ctx, f"Cannot use {error.filename2 or error.filename}: {error.strerror}.")
         except KeyboardInterrupt:
             trains = ctx.invoked_subcommand in ("run", "analyze")
             more = " The same command goes on from the last finished epoch." if trains else ""
@@ -66,4 +67,8 @@ def _tell_usage(ctx: click.Context, error: click.UsageError) -> NoReturn:
     # Help, where a group was asked for nothing, comes as an error too.
     if message.startswith("Usage:"):
         raise error
-    _tell(ctx, f"{message} See: {(error.ctx or ctx).command_path} --help")
+    end = "" if message.endswith((".", "?", "?)")) else "."
+    # An option without its value is not told of which command it is.
+    asked = [ctx.command_path, ctx.invoked_subcommand or ""]
+    where = error.ctx.command_path if error.ctx else " ".join(asked).rstrip()
+    _tell(ctx, f"{message}{end} See: {where} --help")
