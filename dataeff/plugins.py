@@ -76,10 +76,8 @@ class Installed:
         try:
             return self.strategies[name]
         except UnknownName as error:
-            broken = [
-                f" Plugin {p.name} failed to load: {p.error}." for p in self.plugins if p.error
-            ]
-            raise UnknownName(str(error) + "".join(broken)) from None
+            broken = [f"Plugin {p.name} failed to load: {p.error}" for p in self.plugins if p.error]
+            raise UnknownName(". ".join([str(error), *broken])) from None
 
     def try_to_add(self, plugin: Plugin, load: Callable[[], ModuleType]) -> None:
         """Load and add a plugin; a broken one is kept with its error and harms nobody else."""
@@ -116,7 +114,9 @@ def load_plugins(folders: Iterable[Path | str] = ()) -> Installed:
             raise DataeffError(
                 f"There is no plugins folder {folder}; --plugins-dir takes a folder."
             )
-        for path in sorted(Path(folder).glob("*.py")):
+        files = Path(folder).glob("*.py")
+        # A package fresh from `dataeff plugins new` has its test beside it.
+        for path in sorted(path for path in files if not path.stem.startswith("test_")):
             installed.try_to_add(Plugin(path.stem, "", str(path)), partial(_load_file, path))
     return installed
 

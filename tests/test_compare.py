@@ -267,6 +267,8 @@ def test_what_one_phase_loses_others_may_make_up_for():
         "B takes 10.00 s where its counted work allows 10.00 s: "
         "what score takes beyond it is made up for in forward and backward."
     ) in said(cell("base"), ours)
+    ours = cell("ours", phases={"load": 2.0, "score": 2.0, "forward": 2.0, "backward": 4.0})
+    assert "what score and load take beyond it is" in said(cell("base"), ours)
     text = said(cell("base"), cell("ours"))
     assert "10.00 s: nothing to speak of is lost." in text
     assert "B and A take about the same time." in text

@@ -77,8 +77,16 @@ def test_a_broken_plugin_harms_nobody_and_says_why(tmp_path, content, error):
     installed = load_plugins([tmp_path])
     assert error in by_name(installed, "bad").error
     assert "lose" in installed.strategies
-    with pytest.raises(UnknownName, match=r"Plugin bad failed to load: .*"):
+    with pytest.raises(UnknownName, match=r"dataeff strategies\. Plugin bad failed to load: .*"):
         Composition.read("bad", installed)
+
+
+def test_a_test_beside_a_plugin_is_no_plugin(tmp_path):
+    (tmp_path / "lose.py").write_text(GOOD)
+    (tmp_path / "test_lose.py").write_text("import lose")
+    installed = load_plugins([tmp_path])
+    assert "lose" in installed.strategies
+    assert not [plugin.name for plugin in installed.plugins if plugin.error]
 
 
 def test_a_plain_class_that_claims_is_taken_with_a_note(tmp_path):

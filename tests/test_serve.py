@@ -7,6 +7,7 @@ import signal
 import threading
 
 import pytest
+from shell import mistake
 
 from dataeff.errors import DataeffError
 from dataeff.report.web import serve as serving
@@ -203,3 +204,8 @@ def test_serving_tells_its_address_and_ends_when_interrupted(tmp_path):
     serve(tmp_path, lambda: b"here", on_ready=visit)
     assert seen[0].startswith("http://127.0.0.1:")
     assert seen[1] == b"here"
+
+
+def test_a_port_goes_with_serving():
+    said = "--port goes with --serve; add that, or leave --port out."
+    assert mistake("report", "quickstart", "--port", "8000") == said

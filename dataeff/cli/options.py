@@ -71,7 +71,7 @@ plugins_dir_option = click.option(
     "plugin_dirs",
     multiple=True,
     type=PATH,
-    help="Also load every .py file of this folder as a plugin.",
+    help="Also load every .py file of this folder as a plugin, tests left out.",
 )
 judging_options = together(margin_option, target_option)
 listing_options = together(json_option, plugins_dir_option)

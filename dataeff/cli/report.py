@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from dataeff.cli.options import judging_options, results_folder, results_option
+from dataeff.errors import DataeffError
 
 
 @click.command()
@@ -25,6 +26,8 @@ def report(suite, results, open_it, serve_it, **options):
     from dataeff.report.board import read_board
     from dataeff.report.web.page import write_report
 
+    if options["port"] and not serve_it:
+        raise DataeffError("--port goes with --serve; add that, or leave --port out.")
     folder = results_folder(results, suite)
 
     def make() -> Path:

@@ -141,7 +141,8 @@ def _gap(found: Comparison) -> list[str]:
     if abs(total["lost"]) <= least:
         if back.sum() <= least:
             return [f"{takes}: nothing to speak of is lost."]
-        lost = f"what {listed(most.index)} takes beyond it is made up for"
+        take = "takes" if len(most) == 1 else "take"
+        lost = f"what {listed(most.index)} {take} beyond it is made up for"
         return [f"{takes}: {lost} in {listed(made_up.index)}."]
     kind, gap, again = (
         ("more", "Lost", "made up for") if slower else ("less", "Gained", "lost again")
