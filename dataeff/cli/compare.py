@@ -16,7 +16,7 @@ from dataeff.plural import counted
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dataeff.report.explain import Block
+    from dataeff.report.explain import Explained
 
 
 @click.command()
@@ -60,16 +60,16 @@ def compare(suite, a, b, results, **options):
     if not found:
         raise DataeffError(explain.nothing_shared(runs, a, b, command))
     effects = composed_effects(runs, reference, margin)
-    blocks = [explain.block(one, runs, effects, (reference, command)) for one in found]
+    told = [explain.explained(one, runs, effects, (reference, command)) for one in found]
     both = runs[runs["strategy"].isin([a, b])]
     notes = [*explain.left_out(both, found), *contended(both), *notes]
     if options["as_json"]:
         head = {"suite": asked["name"], "reference": reference, "a": a, "b": b, "margin": margin}
-        document = head | {"blocks": [block.numbers() for block in blocks], "notes": notes}
+        document = head | {"blocks": [one.numbers() for one in told], "notes": notes}
         print_json(finite(document))
         return
-    for block in blocks:
-        _show(block, reference)
+    for one in told:
+        _show(one, reference)
     for note in notes:
         say(note)
 
@@ -91,14 +91,14 @@ def _command(suite: str, last: str) -> str:
     return shlex.join(words[:3]) if is_named else last
 
 
-def _show(block: Block, reference: str) -> None:
+def _show(told: Explained, reference: str) -> None:
     from dataeff.report.composed import effects_table
     from dataeff.report.frames import title
 
-    found = block.found
+    found = told.found
     seeds = counted(len(found.seeds), "seed", "seeds, paired")
     say(f"{title(found.key)}, {seeds}", bold=True)
-    for line in (f"A: {found.a}", f"B: {found.b}", *block.headline):
+    for line in (f"A: {found.a}", f"B: {found.b}", *told.headline):
         say(line)
     click.echo()
     table = [*found.visible().iterrows(), ("total", found.total)]
@@ -106,9 +106,9 @@ def _show(block: Block, reference: str) -> None:
     texts = [[str(phase), *map(found.seconds, line)] for phase, line in table]
     show_table(header, texts, total=True)
     click.echo()
-    for line in block.sentences:
+    for line in told.sentences:
         say(line)
-    for letter, effects in block.composed.items():
+    for letter, effects in told.composed.items():
         click.echo()
         seeds = counted(effects[0]["n"], "seed")
         say(f"Do the effects of {letter} add up? Against {reference}, {seeds}:", bold=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dataeff.report.frames import Line, finished, numbers, of_strategy, resolution, tables
+from dataeff.report.frames import Record, finished, numbers, of_strategy, resolution, tables
 from dataeff.report.read import Matches
 from dataeff.report.stats import named, paired
 from dataeff.report.words import factor, points
@@ -75,7 +75,7 @@ def claims_table(
     return pd.DataFrame(lines, columns=COLUMNS)
 
 
-def _line(claim: Line, cells: pd.DataFrame, margin: float) -> Line:
+def _line(claim: Record, cells: pd.DataFrame, margin: float) -> Record:
     ours, theirs = (of_strategy(cells, claim[key]) for key in ("strategy", "against"))
     accuracy, seconds = "test_top1", f"{claim['clock']}_seconds"
     ahead = paired(numbers(ours, accuracy) - numbers(theirs, accuracy), resolution(cells))

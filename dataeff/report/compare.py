@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from dataeff.report import frames
-from dataeff.report.frames import Key, Line, finished, numbers, of_strategy, tables
+from dataeff.report.frames import Key, Record, finished, numbers, of_strategy, tables
 from dataeff.report.stats import Interval, paired
 from dataeff.report.words import number
 
@@ -79,7 +79,7 @@ class Comparison(NamedTuple):
             shown.loc["other"] = small
         return shown
 
-    def numbers(self) -> Line:
+    def numbers(self) -> Record:
         """Return the comparison as numbers, for programs."""
         total = self.total
         # What is saved on the way to A's time, or, for who is faster, to the ideal.
@@ -106,7 +106,7 @@ class Comparison(NamedTuple):
         }
 
 
-def _records(table: pd.DataFrame, name: str) -> list[Line]:
+def _records(table: pd.DataFrame, name: str) -> list[Record]:
     return frames.records(table.rename_axis(name).reset_index())
 
 

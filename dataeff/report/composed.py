@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from dataeff.notation import split_parts
-from dataeff.report.frames import Line, tables
+from dataeff.report.frames import Record, tables
 from dataeff.report.judge import Grid
 from dataeff.report.stats import Array, Interval, interval_of, named, paired
 from dataeff.report.words import POINTS, TIMES, number, spread
@@ -40,9 +40,9 @@ def compositions(runs: pd.DataFrame, reference: str, margin: float) -> pd.DataFr
     return pd.DataFrame(lines, columns=list(COLUMNS))
 
 
-def composed_effects(runs: pd.DataFrame, reference: str, margin: float) -> list[Line]:
+def composed_effects(runs: pd.DataFrame, reference: str, margin: float) -> list[Record]:
     """Return the lines of `compositions` with parts and their effects as lists."""
-    lines: list[Line] = []
+    lines: list[Record] = []
     for (task, conditions), group in tables(runs):
         grid = Grid(group, reference)
         log, accuracy = np.log(grid("total_seconds")), grid("test_top1")
@@ -64,7 +64,7 @@ def composed_effects(runs: pd.DataFrame, reference: str, margin: float) -> list[
     return lines
 
 
-def _effects(gains: Array, limit: float, step: float, scale: Callable[..., Array]) -> Line:
+def _effects(gains: Array, limit: float, step: float, scale: Callable[..., Array]) -> Record:
     """Return what a composition has beyond its parts; `gains` are its own, then each part's."""
     found, mean = paired(gains[0] - gains[1:].sum(axis=0), step).interval(), gains.mean(axis=1)
     beyond = Interval(*(float(scale(value)) for value in found))
@@ -85,7 +85,7 @@ def _says(low: float, high: float, limit: float) -> str:
     return "adds up" if -limit <= low and high <= limit else "undecided"
 
 
-def effects_table(effects: list[Line]) -> list[list[str]]:
+def effects_table(effects: list[Record]) -> list[list[str]]:
     """Return the single effects of a composition, what they come to, and what was measured."""
     last = ["if they add up", "measured together", "beyond the sum (95%)", "verdict"]
     columns = [[*effects[0]["parts"], *last]]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from dataeff.notation import split_parts
 from dataeff.report.compare import OVERHEAD, Comparison, cheaper, counted_work, fewest, overhead
-from dataeff.report.frames import Line, finished, of_table, tables, title
+from dataeff.report.frames import Record, finished, of_table, tables, title
 from dataeff.report.stats import Interval
 from dataeff.report.words import TIMES, listed, points, spread
 
@@ -19,15 +19,15 @@ _MOST = 0.8
 _SHOWN = 3
 
 
-class Block(NamedTuple):
+class Explained(NamedTuple):
     """One comparison: what it found, in words, and the effects of what is composed in it."""
 
     found: Comparison
     headline: list[str]
     sentences: list[str]
-    composed: dict[str, list[Line]]
+    composed: dict[str, list[Record]]
 
-    def numbers(self) -> Line:
+    def numbers(self) -> Record:
         """Return all of it for programs."""
         return self.found.numbers() | {
             "compositions": [line for lines in self.composed.values() for line in lines],
@@ -35,9 +35,9 @@ class Block(NamedTuple):
         }
 
 
-def block(
-    found: Comparison, runs: pd.DataFrame, effects: list[Line], more: tuple[str, str]
-) -> Block:
+def explained(
+    found: Comparison, runs: pd.DataFrame, effects: list[Record], more: tuple[str, str]
+) -> Explained:
     """Say one comparison; `more` is the reference, and the command that runs what is missing."""
     ran = set(finished(of_table(runs, found.key))["strategy"])
     composed, said = {}, sentences(found)
@@ -48,7 +48,7 @@ def block(
             composed[letter] = own
         elif why := _unknown(name, ran, *more):
             said.append(f"Whether the effects of {letter} add up is not known: it takes {why}")
-    return Block(found, headline(found), said, composed)
+    return Explained(found, headline(found), said, composed)
 
 
 def _unknown(name: str, ran: set[str], reference: str, command: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-Line = dict[str, Any]
+Record = dict[str, Any]
 """One line of a table, by column."""
 Key = tuple[str, str]
 """A task and the short name of its conditions: only what shares both may be compared."""
@@ -38,9 +38,9 @@ def _keys(lines: pd.DataFrame) -> list[str]:
     return RUN_KEYS if RUN_KEYS[0] in lines else KEYS
 
 
-def records(lines: pd.DataFrame) -> list[Line]:
+def records(lines: pd.DataFrame) -> list[Record]:
     """Return the lines of a table one by one."""
-    return cast(list[Line], lines.to_dict("records"))
+    return cast(list[Record], lines.to_dict("records"))
 
 
 def finished(runs: pd.DataFrame) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from dataeff.errors import UnknownName, did_you_mean
 from dataeff.files import slug
 from dataeff.report.board import Board
 from dataeff.report.compare import PHASES
-from dataeff.report.frames import Key, Line, of_table, records, tables
+from dataeff.report.frames import Key, Record, of_table, records, tables
 from dataeff.report.stats import interval_of
 from dataeff.report.web.bars import phase_means
 from dataeff.report.web.charts import means, window
@@ -84,7 +84,7 @@ def _trade_off(table: Table, axes: Axes) -> None:
     axes.axvline(1, color="#999999", linewidth=0.8, zorder=0)
 
 
-def _reach(line: Line, name: str) -> list[list[float]]:
+def _reach(line: Record, name: str) -> list[list[float]]:
     mean, low, high = interval_of(line, name)
     return [[mean - low], [high - mean]]
 

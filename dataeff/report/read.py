@@ -10,7 +10,7 @@ from dataeff.bench.results import clocked_seconds, flags_of, read_runs
 from dataeff.errors import DataeffError
 from dataeff.files import read_json
 from dataeff.plural import counted
-from dataeff.report.frames import KEYS, Line, finished, numbers
+from dataeff.report.frames import KEYS, Record, finished, numbers
 
 Matches = dict[tuple[str, str, str], str]
 """What the suite's patterns have become, by task, conditions and pattern."""
@@ -31,10 +31,10 @@ class Read(NamedTuple):
     version: str | None
     classes: dict[str, list] | None
     conditions: dict[str, Any]
-    line: Line
+    line: Record
 
 
-def read_record(run: Line) -> Read:
+def read_record(run: Record) -> Read:
     """Keep what tables are made from."""
     return Read(
         (run["task_name"], run["conditions_id"], run["strategy"]),
@@ -62,7 +62,7 @@ def read_matches(folder: Path, suite: dict[str, Any]) -> Matches:
     }
 
 
-def published_lines(suite: dict[str, Any], matches: Matches) -> list[Line]:
+def published_lines(suite: dict[str, Any], matches: Matches) -> list[Record]:
     """Return what papers say, also of what the suite's patterns have become."""
     found = [
         {**line, "strategy": strategy, "task": task}
@@ -161,7 +161,7 @@ _NAMED = {
 }
 
 
-def _line(run: Line) -> Line:
+def _line(run: Record) -> Record:
     line = {name: run.get(name) for name in _HEAD} | run.get("metrics", {})
     for kind, form in _NAMED.items():
         line |= {form.format(name): value for name, value in run.get(kind, {}).items()}

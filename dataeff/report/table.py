@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from dataeff.cost import EARLY_TERMINATION, shared_costs
 from dataeff.report.columns import NAMES
 from dataeff.report.curves import accuracy_at, first_as_good, first_reached, last_seen
-from dataeff.report.frames import Line, of_table, records, tables
+from dataeff.report.frames import Record, of_table, records, tables
 from dataeff.report.judge import Grid, Judged
 from dataeff.report.stats import Array, Flags, Paired, named, paired, seeds_to_decide
 from dataeff.report.words import NO_EFFECT, READ_OFF, sentence, verdict_words
@@ -62,7 +62,7 @@ def _table(judged: Judged, tests: pd.DataFrame, target: float | None) -> pd.Data
     return pd.concat([table, stopped]) if len(stopped) else table
 
 
-def _accuracy(seen: Array, points: Paired, margin: float) -> Line:
+def _accuracy(seen: Array, points: Paired, margin: float) -> Record:
     """Return how accurate lines are over their seeds, and how they differ from the reference."""
     level, p = paired(seen), points.p_equivalent(margin)
     told = {"n": level.n.astype(int), "accuracy": level.mean, "accuracy_std": level.sd}
@@ -199,7 +199,7 @@ def early_termination(judged: Judged, tests: pd.DataFrame) -> pd.DataFrame:
     return lines[lines["n"] > 0]
 
 
-def _with_published(table: pd.DataFrame, published: list[Line]) -> pd.DataFrame:
+def _with_published(table: pd.DataFrame, published: list[Record]) -> pd.DataFrame:
     """Add what papers say; of several lines on a strategy the first counts."""
     for column in [name for name in NAMES if name.startswith("published_")]:
         key = column.removeprefix("published_")

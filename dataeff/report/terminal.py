@@ -11,7 +11,7 @@ from rich.text import Text
 from dataeff.plural import counted
 from dataeff.report.board import Board, places
 from dataeff.report.columns import DISPENSABLE, TEXT, Column
-from dataeff.report.frames import Line, records, tables, title
+from dataeff.report.frames import Record, records, tables, title
 from dataeff.report.stats import interval_of
 from dataeff.report.words import NO_EFFECT, READ_OFF, TIMES, limits, number, points
 
@@ -24,17 +24,17 @@ Texts = dict[Column, list[str]]
 """A table as texts: its columns, each with its heading first."""
 
 
-def _accuracy(line: Line) -> str:
+def _accuracy(line: Record) -> str:
     spread = "" if math.isnan(line["accuracy_std"]) else f" ±{line['accuracy_std']:.2f}"
     return number(line["accuracy"], ".2f") + spread
 
 
-def _speedup(line: Line) -> str:
+def _speedup(line: Record) -> str:
     mark = "" if math.isnan(line["oracle"]) else " (not ranked)"
     return number(line["speedup"], TIMES) + mark
 
 
-def _target(line: Line) -> str:
+def _target(line: Record) -> str:
     if line["target_reached"] in (0, 1) or math.isnan(line["target_reached"]):
         return number(line["target_seconds"], ".2f")
     return f"{line['target_reached']:.0%} did"
@@ -61,7 +61,7 @@ def texts(group: pd.DataFrame, columns: Iterable[Column] = TEXT) -> Texts:
     }
 
 
-def _text(column: Column, line: Line) -> str:
+def _text(column: Column, line: Record) -> str:
     if column.name in _MADE:
         return _MADE[column.name](line)
     form = column.short or column.form

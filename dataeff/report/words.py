@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from dataeff.plural import counted
-from dataeff.report.frames import Line
+from dataeff.report.frames import Record
 from dataeff.report.stats import MOST_SEEDS, Array, Interval, Paired, Verdicts, interval_of
 
 POINTS = "+z.2f"
@@ -92,7 +92,7 @@ def _words(told: Verdicts, i: int) -> str:
     return "undecided"
 
 
-def sentence(line: Line, shared: float, needed: float) -> str:
+def sentence(line: Record, shared: float, needed: float) -> str:
     """Return the verdict on one line of a table against its reference, as a sentence.
 
     `shared` is the number of seeds that both have, `needed` about how many would decide all.
@@ -143,7 +143,7 @@ def without_control(cost: float, costs: Array, names: list[str]) -> str:
     )
 
 
-def matched_to(entry: Line, times: Paired, where: str) -> str:
+def matched_to(entry: Record, times: Paired, where: str) -> str:
     """Return how long a matched strategy takes; `times` are logarithms of the ratios per seed."""
     ratio = times.interval().exp()
     reach = limits(ratio, ".2f", "-") or "one seed"

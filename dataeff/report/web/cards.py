@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from dataeff.report.frames import Line, records
+from dataeff.report.frames import Record, records
 from dataeff.report.stats import interval_of
 from dataeff.report.web.canvas import Style, Styles
 from dataeff.report.words import POINTS, TIMES, number, on_page
@@ -41,7 +41,7 @@ def breakable(text: object) -> str:
     return re.sub(r"(?<=[,+])(?=[a-z])|(?<=\w)(?=\[)", "<wbr>", escape(str(text)))
 
 
-def verdict(line: Line) -> str:
+def verdict(line: Record) -> str:
     """Return the headline of a line, with its shape; what has no runs says so."""
     return toned(line["verdict"] or ("no verdict" if line["n"] else "no finished run yet"))
 
@@ -123,7 +123,7 @@ def _folded(made: list[str], kind: str, what: str) -> str:
     return told
 
 
-def _card(line: Line, styles: Styles, strips: Iterable[Strip]) -> str:
+def _card(line: Record, styles: Styles, strips: Iterable[Strip]) -> str:
     place = number(line["rank"], ".0f", "")
     place = place and f'<span class="rank">rank {place}</span>'
     figures = "".join(
@@ -145,7 +145,7 @@ def _card(line: Line, styles: Styles, strips: Iterable[Strip]) -> str:
     )
 
 
-def _figure(line: Line, strip: Strip) -> str:
+def _figure(line: Record, strip: Strip) -> str:
     mean, low, high = interval_of(line, strip.column)
     drawn = strip.span("zone", *strip.zone)
     if not math.isnan(low):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from dataeff.report.frames import Line, records
+from dataeff.report.frames import Record, records
 from dataeff.report.stats import interval_of
 from dataeff.report.web import canvas
 from dataeff.report.web.canvas import Chart, Figure, Style, Styles, layout, numbers, plain, scatter
@@ -99,7 +99,7 @@ def _others(part: pd.DataFrame) -> Figure:
     return scatter(part["speedup"], part["accuracy"], "markers", **drawn)
 
 
-def _point(line: Line, style: Style) -> Figure:
+def _point(line: Record, style: Style) -> Figure:
     bars = {"color": f"<{style.colour}>", "thickness": 1.3, "width": 4, "type": "data"}
     drawn: Figure = {
         "error_x": bars | _reach(line, "speedup"),
@@ -113,7 +113,7 @@ def _point(line: Line, style: Style) -> Figure:
     return scatter([line["speedup"]], [line["accuracy"]], "markers", hovertemplate=told, **drawn)
 
 
-def _reach(line: Line, name: str) -> Figure:
+def _reach(line: Record, name: str) -> Figure:
     mean, low, high = interval_of(line, name)
     if not math.isfinite(high - low):
         return {"visible": False}

@@ -7,7 +7,7 @@ from html import escape
 import pandas as pd
 
 from dataeff.report.columns import PAGE, Column
-from dataeff.report.frames import Line, records
+from dataeff.report.frames import Record, records
 from dataeff.report.stats import interval_of
 from dataeff.report.web.canvas import Styles
 from dataeff.report.web.cards import breakable, mark, verdict
@@ -69,7 +69,7 @@ def _switch(number: int, name: str, text: str, needed: bool) -> str:
     return f"<label>{box} {text}</label>" if needed else ""
 
 
-def _kind(line: Line, reference: str) -> str:
+def _kind(line: Record, reference: str) -> str:
     if line["strategy"] == reference:
         return ' class="reference"'
     return ' class="control"' if line["control"] else ""
@@ -86,7 +86,7 @@ def _head(column: Column) -> str:
     )
 
 
-def _cell(column: Column, line: Line, styles: Styles, reference: str) -> str:
+def _cell(column: Column, line: Record, styles: Styles, reference: str) -> str:
     value = line[column.name]
     if column.name == "strategy":
         return (
@@ -107,14 +107,14 @@ def _cell(column: Column, line: Line, styles: Styles, reference: str) -> str:
     return f'<td{css} data-v="{float(value):.10g}">{shown}</td>'
 
 
-def _tag(line: Line, reference: str) -> str:
+def _tag(line: Record, reference: str) -> str:
     if line["strategy"] == reference:
         return ' <span class="tag">reference</span>'
     tags = [("control", line["control"]), ("not ranked", line["n"] and not line["ranked"])]
     return "".join(f' <span class="tag">{text}</span>' for text, is_so in tags if is_so)
 
 
-def _spread(column: Column, line: Line) -> str:
+def _spread(column: Column, line: Record) -> str:
     """Return what stands beside a number, small: its deviation, or its interval."""
     name, text = column.name, ""
     if not math.isnan(line.get(f"{name}_std", math.nan)):
