@@ -1,7 +1,5 @@
 """Energy counters: of the GPU by NVML, of the processor by RAPL; nothing where there is none."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable
@@ -25,13 +23,10 @@ def energy_counter(device: torch.device, root: Path = _POWERCAP) -> Callable[[],
     The whole GPU or processor is counted, with all that runs on it. The function raises when the
     counter fails; None means that there is no counter, or none that we may read.
     """
-    if device.type == "cuda":
-        gpu = find_gpu(device)
-        counter = gpu.joules if gpu else None
-    else:
-        counter = _rapl(root) if device.type == "cpu" else None
+    gpu = find_gpu(device)
     # A counter that exists may still be unsupported, or readable by root only.
     with suppress(Exception):
+        counter = _rapl(root) if device.type == "cpu" else gpu and gpu.joules
         if counter:
             counter()
             return counter
@@ -39,14 +34,9 @@ def energy_counter(device: torch.device, root: Path = _POWERCAP) -> Callable[[],
 
 
 @cache
-def _rapl(root: Path) -> Callable[[], float] | None:
-    # Once per process: each counter has a thread.
-    try:
-        packages = [_Package(path) for path in sorted(root.glob("intel-rapl:*")) if _whole(path)]
-    except (OSError, ValueError):
-        return None
-    if not packages:
-        return None
+def _rapl(root: Path) -> Callable[[], float]:
+    """Count all packages, once per process: each counter has a thread. It fails without any."""
+    packages = [_Package(path) for path in sorted(root.glob("intel-rapl:*")) if _whole(path)]
     period = min(package.period for package in packages) / 3
     threading.Thread(target=_keep_up, args=(packages, period), daemon=True).start()
     return lambda: sum(package.joules() for package in packages)
@@ -64,17 +54,14 @@ class _Package:
         self._file = domain / "energy_uj"
         self._range = int((domain / "max_energy_range_uj").read_text())
         self.period = self._range / 1e6 / _MOST_WATTS
-        self._last, self._at = self._read(), time.monotonic()
+        self._last, self._at = int(self._file.read_text()), time.monotonic()
         self._total = 0
         self._lock = threading.Lock()
-
-    def _read(self) -> int:
-        return int(self._file.read_text())
 
     def joules(self) -> float:
         """Return the joules since the first reading, or raise."""
         with self._lock:
-            value, now = self._read(), time.monotonic()
+            value, now = int(self._file.read_text()), time.monotonic()
             if now - self._at > self.period:
                 raise OSError(f"{self._file} may have come round more than once since it was read")
             came_round = value < self._last

@@ -3,13 +3,13 @@
 What is read from outside says only why a time cannot be trusted; it never corrects one.
 """
 
-from __future__ import annotations
-
 import os
 import platform
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from glob import glob
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,8 @@ _ORDINARY = {"power cap"}
 
 def flags(sampled: Mapping[str, Any]) -> list[str]:
     """Say why the times of a cell cannot be trusted; nothing when they can."""
-    found = _gpu_flags(sampled)
-    if sampled["seconds"] >= _SHORTEST:
-        found += _cpu_flags(sampled)
-    return found
+    judged = sampled["seconds"] >= _SHORTEST
+    return [*_gpu_flags(sampled), *(_cpu_flags(sampled) if judged else ())]
 
 
 def _cpu_flags(sampled: Mapping[str, Any]) -> Iterator[str]:
@@ -75,13 +73,11 @@ def _rough_flags(sampled: Mapping[str, Any]) -> Iterator[str]:
         yield f"the load average was {load:.1f} on {cores} cores"
 
 
-def _gpu_flags(sampled: Mapping[str, Any]) -> list[str]:
-    found = []
+def _gpu_flags(sampled: Mapping[str, Any]) -> Iterator[str]:
     if others := sampled["gpu_processes"]:
-        found.append(f"{others} other process{'es were' if others > 1 else ' was'} on the GPU")
+        yield f"{others} other process{'es were' if others > 1 else ' was'} on the GPU"
     if reasons := sorted(set(sampled["gpu_throttle"] or ()) - _ORDINARY):
-        found.append(f"the GPU was throttled ({', '.join(reasons)})")
-    return found
+        yield f"the GPU was throttled ({', '.join(reasons)})"
 
 
 class Guard:
@@ -191,14 +187,13 @@ def _worse(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
 def snapshot(device: torch.device, root: Path = _ROOT) -> dict[str, Any]:
     """Return the machine's state just now: worth knowing, but no reason not to compare."""
     gpu = find_gpu(device)
-    total, available = (_memory(root, key) for key in ("MemTotal", "MemAvailable"))
     return {
         "kernel": platform.release(),
         "cpu_mhz": _cpu_clock(root),
         "cpu_highest_mhz": highest_cpu_clock(root),
         "governor": _governor(root),
-        "memory_gib": total,
-        "memory_available_gib": available,
+        "memory_gib": _memory(root, "MemTotal"),
+        "memory_available_gib": _memory(root, "MemAvailable"),
         "gpu_sm_mhz": gpu.clock() if gpu else None,
         "gpu_highest_mhz": gpu.highest_clock() if gpu else None,
         "gpu_memory_mhz": gpu.clock("MEM") if gpu else None,
@@ -250,17 +245,17 @@ def _text(path: Path) -> str:
     return ""
 
 
-def _numbers(words: list[str], kind: Callable[[str], float] = int) -> list[Any]:
+def _numbers(words: list[str]) -> list[int]:
     """Return words as numbers; nothing where one is none."""
     with suppress(ValueError):
-        return [kind(word) for word in words]
+        return [int(word) for word in words]
     return []
 
 
-def _names(folder: Path) -> list[str]:
-    with suppress(OSError):
-        return os.listdir(folder)
-    return []
+def kib(path: Path, key: str) -> int | None:
+    """Return a size that a file of the kernel gives as `KEY:   123 kB`."""
+    found = re.search(rf"^{key}:\s+(\d+)", _text(path), re.M)
+    return int(found[1]) if found else None
 
 
 def _cpufreq(root: Path, name: str) -> list[int]:
@@ -271,9 +266,8 @@ def _cpufreq(root: Path, name: str) -> list[int]:
 
 def _cpu_clock(root: Path) -> float | None:
     """Return the clock of the fastest core: the others may be asleep."""
-    lines = _text(root / "proc/cpuinfo").splitlines()
-    known = [line.partition(":")[2] for line in lines if line.startswith("cpu MHz")]
-    return max(_numbers(known, float) or _cpufreq(root, "scaling_cur_freq"), default=None)
+    known = re.findall(r"^cpu MHz\s*:\s*([\d.]+)$", _text(root / "proc/cpuinfo"), re.M)
+    return max(map(float, known), default=max(_cpufreq(root, "scaling_cur_freq"), default=None))
 
 
 def _governor(root: Path) -> str | None:
@@ -281,11 +275,8 @@ def _governor(root: Path) -> str | None:
 
 
 def _memory(root: Path, key: str) -> float | None:
-    for line in _text(root / "proc/meminfo").splitlines():
-        if line.startswith(f"{key}:"):
-            kib = _numbers(line.split()[1:2])
-            return round(kib[0] / 2**20, 2) if kib else None
-    return None
+    known = kib(root / "proc/meminfo", key)
+    return None if known is None else round(known / 2**20, 2)
 
 
 def _processor_seconds(root: Path) -> dict[str, float] | None:
@@ -307,7 +298,7 @@ def _process_ticks(root: Path, process: str) -> int | None:
     """Return the ticks that a process has used, with those of its children, alive or not."""
     folder = root / "proc" / process
     # Children first: one that ends meanwhile is counted twice rather than held against others.
-    lists = [_text(folder / "task" / task / "children") for task in _names(folder / "task")]
+    lists = [_text(folder / name) for name in glob("task/*/children", root_dir=folder)]
     alive = [_process_ticks(root, child) or 0 for text in lists for child in text.split()]
     # The name in parentheses may hold spaces; after it, field 3 comes first.
     ticks = _numbers(_text(folder / "stat").rpartition(")")[2].split()[11:15])
@@ -317,6 +308,7 @@ def _process_ticks(root: Path, process: str) -> int | None:
 def _thread_times(root: Path) -> dict[str, tuple[float, float]]:
     """Return, for each of our threads, the seconds it ran and those it waited for a core."""
     folder = root / "proc/self/task"
-    known = {task: _numbers(_text(folder / task / "schedstat").split()) for task in _names(folder)}
+    files = glob("*/schedstat", root_dir=folder)
+    known = {file: _numbers(_text(folder / file).split()) for file in files}
     # One that has just ended leaves nothing.
-    return {task: (t[0] / 1e9, t[1] / 1e9) for task, t in known.items() if len(t) >= 2}
+    return {file: (t[0] / 1e9, t[1] / 1e9) for file, t in known.items() if len(t) >= 2}

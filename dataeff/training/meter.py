@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from dataeff.training.energy import energy_counter
+from dataeff.training.machine import kib
 from dataeff.training.network import ghost
 
 # Forward 1, backward 2: what a row costs, in forward passes. "gradient" is both, for a score.
@@ -254,10 +255,8 @@ def _counted(model: torch.nn.Module, shape: Sequence[int]) -> FlopCounterMode:
 def reset_peak_memory(device: torch.device) -> None:
     """Start a new high-water mark, where the system allows it."""
     if device.type == "cpu":
-        try:
+        with suppress(OSError):
             Path("/proc/self/clear_refs").write_text("5")
-        except OSError:
-            return
     elif hasattr(torch.get_device_module(device), "reset_peak_memory_stats"):
         torch.get_device_module(device).reset_peak_memory_stats(device)
 
@@ -266,10 +265,7 @@ def peak_memory(device: torch.device) -> int:
     """Return the peak memory in bytes: of the device, or of this process on a CPU."""
     if device.type != "cpu" and hasattr(torch.get_device_module(device), "max_memory_allocated"):
         return torch.get_device_module(device).max_memory_allocated(device)
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
+    if (highest := kib(Path("/proc/self/status"), "VmHWM")) is not None:
+        return highest * 1024
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
