@@ -27,9 +27,8 @@ from dataeff.strategy import Strategy, adopted
 from dataeff.training.cell import OnEpoch, Result, validated
 from dataeff.training.job import NOWHERE, Job, Place
 from dataeff.training.loop import batches, epoch, plan_epoch, prepare, train
-from dataeff.training.readback import reading_forbidden
 from dataeff.training.rng import Streams, global_state
-from dataeff.training.spying import Spy, Watch, differing
+from dataeff.training.spying import Spy, Watch, differing, reading_forbidden
 from dataeff.training.task import Task
 
 TASK = Task(

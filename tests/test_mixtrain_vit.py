@@ -11,7 +11,7 @@ from dataeff import DataeffError
 from dataeff.testing import TASK, train_tiny, weights
 from dataeff.training.loop import batches, plan_epoch, prepare
 from dataeff.training.network import Network, ghost
-from dataeff.training.readback import reading_forbidden
+from dataeff.training.spying import reading_forbidden
 
 SMALL = "patch_size=2,embed_dim=16,depth=2,num_heads=2"
 MODELS = {

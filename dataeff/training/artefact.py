@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,14 +43,11 @@ class Shelf:
     def read(self, name: str, key: str) -> tuple[Tensor, dict[str, Any]] | None:
         """Return the values of an artefact and what making it has cost; None if there is none."""
         path = self._path(name, key)
-        try:
-            said = read_json(path.with_suffix(".json"))
-            table = pd.read_parquet(path.with_suffix(".parquet"))
-        except (OSError, ValueError, DataeffError):
-            return None
-        if said is None:
-            return None
-        return torch.from_numpy(table["score"].to_numpy(np.float32).copy()), said["cost"]
+        with suppress(OSError, ValueError, DataeffError):
+            if said := read_json(path.with_suffix(".json")):
+                table = pd.read_parquet(path.with_suffix(".parquet"))
+                return torch.from_numpy(table["score"].to_numpy(np.float32).copy()), said["cost"]
+        return None
 
     def write(self, key: str, values: Tensor, said: Mapping[str, Any]) -> None:
         """Keep an artefact; where two runs make the same one, the last stays."""
@@ -62,23 +60,19 @@ class Shelf:
         return self.folder / f"{name}-{key}"
 
 
-@dataclass(frozen=True, eq=False)
-class Recipe:
-    """How an artefact is made, and by whom; as `Run.artefact` says."""
-
-    strategy: Strategy
-    settings: Mapping[str, Any]
-    make: Callable[[], Tensor]
-    reuse: bool
-
-
-def artefact(job: Job, recipe: Recipe) -> Tensor:
-    """Make an artefact or take one from the shelf."""
+def artefact(
+    job: Job,
+    strategy: Strategy,
+    settings: Mapping[str, Any],
+    make: Callable[[], Tensor],
+    reuse: bool,
+) -> Tensor:
+    """Make an artefact or take one from the shelf, as `Run.artefact` says."""
     run, meter, shelf = job.run, job.meter, job.place.shelf
-    (mine,) = [part for part in run.strategies if part.plugin is recipe.strategy]
-    name, reuse = mine.entry.name, recipe.reuse
+    (mine,) = [part for part in run.strategies if part.plugin is strategy]
+    name = mine.entry.name
     made_from = {
-        "settings": dict(recipe.settings),
+        "settings": dict(settings),
         "source": mine.entry.digest,
         "task": run.task.model_dump(mode="json"),
         "samples": f"{derive(0, run.trainable.nonzero()[:, 0].tolist()):x}",
@@ -95,7 +89,7 @@ def artefact(job: Job, recipe: Recipe) -> Tensor:
         with meter.paused():
             job.close_work()
         with meter.bill() as bill:
-            values = recipe.make().float().cpu()
+            values = make().float().cpu()
             with meter.paused():
                 job.close_work()
         if shelf:

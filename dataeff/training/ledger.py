@@ -1,7 +1,5 @@
 """The ledger: what training has seen of each sample, as device tensors of length N."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -12,12 +10,34 @@ from dataeff.training.batch import Batch
 _TABLES = ("last_loss", "previous_loss", "last_correct", "last_mixed", "times_trained")
 
 
+def _table(name: str) -> Any:
+    """Return a table as it reads once what waits is written into it."""
+
+    def read(ledger: "Ledger") -> Tensor:
+        ledger._write()
+        table: Tensor = getattr(ledger, f"_{name}")
+        return table[: ledger._n]
+
+    return property(read)
+
+
 class Ledger:
     """Per-sample tables, written by the harness with scatters and never read back in the loop.
 
     What a batch showed waits until somebody reads a table, or the epoch ends: then all of it is
     written at once, because each operation on a few numbers costs as much as on many.
     """
+
+    last_loss: Tensor = _table("last_loss")
+    """The loss of each sample when it was last trained, NaN before that."""
+    previous_loss: Tensor = _table("previous_loss")
+    """Its loss the time before, NaN where there was none."""
+    last_correct: Tensor = _table("last_correct")
+    """Whether it was classified correctly when it was last trained."""
+    last_mixed: Tensor = _table("last_mixed")
+    """Whether it shared its image with another one then."""
+    times_trained: Tensor = _table("times_trained")
+    """How often it was trained."""
 
     def __init__(self, n: int, device: torch.device) -> None:
         # One place more than samples: what a later batch overwrites goes there.
@@ -31,36 +51,6 @@ class Ledger:
         self._waiting: list[tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]] = []
         self._epoch_losses: list[Tensor] = []
         self._any_mixed = False
-
-    @property
-    def last_loss(self) -> Tensor:
-        """The loss of each sample when it was last trained, NaN before that."""
-        return self._table("last_loss")
-
-    @property
-    def previous_loss(self) -> Tensor:
-        """Its loss the time before, NaN where there was none."""
-        return self._table("previous_loss")
-
-    @property
-    def last_correct(self) -> Tensor:
-        """Whether it was classified correctly when it was last trained."""
-        return self._table("last_correct")
-
-    @property
-    def last_mixed(self) -> Tensor:
-        """Whether it shared its image with another one then."""
-        return self._table("last_mixed")
-
-    @property
-    def times_trained(self) -> Tensor:
-        """How often it was trained."""
-        return self._table("times_trained")
-
-    def _table(self, name: str) -> Tensor:
-        self._write()
-        table: Tensor = getattr(self, f"_{name}")
-        return table[: self._n]
 
     def record(self, batch: Batch, logits: Tensor, losses: Tensor) -> None:
         """Note the losses of a training forward, before the weights change."""
@@ -110,7 +100,7 @@ class Ledger:
 
     def tables(self) -> dict[str, Tensor]:
         """Return the per-sample columns by name."""
-        return {name: self._table(name) for name in _TABLES}
+        return {name: getattr(self, name) for name in _TABLES}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the tables, between epochs."""

@@ -1,7 +1,5 @@
 """The model as one call, and how to score with it without leaving a trace."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -70,11 +68,8 @@ def head_inputs(model: nn.Module, wanted: bool = True) -> Iterator[list[Tensor]]
     def hold(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         seen[:] = [inputs[0].detach().float()]
 
-    handle = linear[-1].register_forward_pre_hook(hold)
-    try:
+    with linear[-1].register_forward_pre_hook(hold):
         yield seen
-    finally:
-        handle.remove()
 
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from dataeff.errors import DataeffError
 from dataeff.registry import portion
-from dataeff.training.artefact import Recipe, artefact
+from dataeff.training.artefact import artefact
 from dataeff.training.child import Child
 from dataeff.training.ledger import Ledger
 from dataeff.training.meter import flops_by_module
@@ -290,4 +290,4 @@ class Run:
         on the seed (`make` must not either: see `shared` of `train_child`), and one that is there
         is taken. What making it has cost is charged in full all the same.
         """
-        return artefact(self._job, Recipe(strategy, settings, make, reuse))
+        return artefact(self._job, strategy, settings, make, reuse)

@@ -1,20 +1,23 @@
-"""How to find out what a strategy does beside its hooks: calls that nobody counts, state lost."""
+"""How to find out what a strategy does beside its hooks.
 
-from __future__ import annotations
+Calls that nobody counts, state that is lost, tensors that are read back to the host.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
 
 from dataeff.hookspecs import hookimpl
 from dataeff.strategy import Strategy
-
-if TYPE_CHECKING:
-    from dataeff.training.job import Job
+from dataeff.training.batch import Batch
+from dataeff.training.job import Job
+from dataeff.training.optimizing import build_optimizer
 
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -52,16 +55,9 @@ class Watch(Strategy):
             groups = optimizer.param_groups
             self.steps_taken += any(id(p) in ours for group in groups for p in group["params"])
 
-        handles = [
-            stem.register_forward_pre_hook(see),
-            register_optimizer_step_post_hook(stepped),
-        ]
-        try:
+        with stem.register_forward_pre_hook(see), register_optimizer_step_post_hook(stepped):
             yield
-        finally:
-            self.steps_counted = job.meter.steps
-            for handle in handles:
-                handle.remove()
+        self.steps_counted = job.meter.steps
 
     def unseen(self, evaluate: Callable[[Job], Mapping[str, float]]) -> Callable[..., Any]:
         """Return the harness's own evaluation, whose calls do not count."""
@@ -127,3 +123,56 @@ def differing(a: Any, b: Any) -> bool:
     if isinstance(a, _PLAIN) and isinstance(b, _PLAIN):
         return a != b
     return isinstance(a, _PLAIN) or isinstance(b, _PLAIN)
+
+
+# Reading back, also without an accelerator -------------------------------------------------------
+
+
+@contextmanager
+def reading_forbidden(job: Job) -> Iterator[None]:
+    """Make reading a tensor back fail, by a mode of CUDA or on tensors without data."""
+    # The harness's own checks read back, once per epoch: that is not what is looked for.
+    job.calls.checking, job.calls.silent = False, True
+    if job.run.device.type == "cuda":
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    else:
+        _move_to_meta(job)
+        with _OneDevice():
+            yield
+
+
+class _OneDevice(TorchDispatchMode):
+    """Refuses what a device would refuse, and tensors without data let pass: a CPU generator."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        generators = [a for a in (*args, *(kwargs or {}).values()) if isinstance(a, Generator)]
+        if generators and isinstance(result, Tensor) and result.device.type == "meta":
+            raise RuntimeError(
+                "a generator of the CPU draws on the CPU alone: draw there, with run.rng(name), "
+                "and move the numbers to run.device"
+            )
+        return result
+
+
+def _move_to_meta(job: Job) -> None:
+    run, meta = job.run, torch.device("meta")
+    run.device = job.meter.device = meta
+    job.train = job.train.to(meta)
+    run.labels = job.train.labels
+    run.model.to(meta)
+    run.optimizer = build_optimizer(run.task, run.model)
+    for holder in (run.ledger, *(strategy.plugin for strategy in run.strategies)):
+        vars(holder).update(tree_map(_to_meta, vars(holder)))
+
+
+def _to_meta(value: Any) -> Any:
+    if isinstance(value, Batch):
+        vars(value).update(tree_map(_to_meta, vars(value)))
+    return value.to("meta") if isinstance(value, Tensor | nn.Module) else value
