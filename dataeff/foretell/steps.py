@@ -20,9 +20,9 @@ from dataeff.training.child import Child, child_seed, make_child
 from dataeff.training.evaluate import evaluate
 from dataeff.training.job import Job
 from dataeff.training.loop import batches, epoch, prepare
+from dataeff.training.network import Scoring
 from dataeff.training.rng import forked
 from dataeff.training.run import Run
-from dataeff.training.scoring import Scoring
 from dataeff.training.task import Task
 
 T = TypeVar("T")

@@ -1,7 +1,5 @@
 """A cell: task x strategy x seed, trained and measured."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,11 +41,7 @@ class Result:
         return self.job.run
 
 
-def _nobody(epoch: int, epochs: float, line: Mapping[str, Any]) -> None:
-    """Watch nothing."""
-
-
-def train_cell(job: Job, test: Split, on_epoch: OnEpoch = _nobody) -> Result:
+def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result:
     """Train a run that is set up, from its start or from its checkpoint, and measure it."""
     run, task = job.run, job.task
 
@@ -65,7 +59,8 @@ def train_cell(job: Job, test: Split, on_epoch: OnEpoch = _nobody) -> Result:
         job.history.append(line)
         if job.guard:
             job.guard.sample()
-        on_epoch(number, run.epochs, line)
+        if on_epoch:
+            on_epoch(number, run.epochs, line)
         if not math.isfinite(validation.get("loss", 0.0)):
             raise Diverged(
                 f"The validation loss of epoch {run.epoch} is not finite: lower the learning rate."
@@ -86,8 +81,7 @@ def train_cell(job: Job, test: Split, on_epoch: OnEpoch = _nobody) -> Result:
         # It ended early, between two tests.
         job.history[-1] |= tested()
     record = {"status": status, "error": error} | _record(job)
-    epochs = [_without(line, "test_classes") for line in job.history]
-    return Result(record, epochs, sample_columns(run), job)
+    return Result(record, job.history, sample_columns(run), job)
 
 
 def validated(job: Job) -> dict[str, float]:
@@ -131,6 +125,8 @@ def _record(job: Job) -> dict[str, Any]:
     run, meter = job.run, job.meter
     job.close_work()
     last = job.history[-1] if job.history else {}
+    classes = last.pop("test_classes", ([], []))
+    figures = {key: last[key] for key in last if key.startswith(("test_", "validation_"))}
     return {
         "strategy": "+".join(part.label for part in run.strategies),
         "parameters": {part.entry.name: part.values for part in run.strategies},
@@ -138,12 +134,8 @@ def _record(job: Job) -> dict[str, Any]:
         "task_id": run.task.id,
         "seed": run.seed,
         "epochs": run.epoch,
-        "metrics": {
-            key: value
-            for key, value in _without(last, "test_classes").items()
-            if key.startswith(("test_", "validation_"))
-        },
-        **_classes(run, *last.get("test_classes", ([], []))),
+        "metrics": figures,
+        **_classes(run, *classes),
         "train_loss": job.train_loss,
         "clocks": dict(meter.wall),
         "process_clocks": dict(meter.process),
@@ -174,32 +166,25 @@ def _columns(job: Job) -> dict[str, Any]:
     columns = {f"{name}_seconds": seconds for name, seconds in job.meter.timed.items()}
     for part in job.calls.report(job.run):
         if clash := columns.keys() & part.keys():
-            raise DataeffError(
-                f"Two strategies report the column {sorted(clash)[0]!r}; rename one."
-            )
+            raise DataeffError(f"Two strategies report the column {min(clash)!r}; rename one.")
         columns |= part
     return columns
 
 
-def _without(line: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in line.items() if key != name}
-
-
 def _classes(run: Run, samples: list[int], right: list[int]) -> dict[str, Any]:
     """Return accuracy and use of each class, and how evenly training used them and the samples."""
-    times, labels = run.ledger.times_trained.cpu(), run.labels.cpu()
-    mine = run.trainable
-    count = torch.bincount(labels[mine], minlength=len(samples)).double()
-    trained = torch.bincount(labels[mine], weights=times[mine].double(), minlength=len(samples))
+    labels = run.labels.cpu()[run.trainable]
+    times = run.ledger.times_trained.cpu()[run.trainable].double()
+    count = torch.bincount(labels, minlength=len(samples)).double()
+    trained = torch.bincount(labels, weights=times, minlength=len(samples))
     share = trained / count / run.task.epochs
     known = share[count > 0]
-    accuracy = [
-        100 * hits / size if size else None for hits, size in zip(right, samples, strict=True)
-    ]
+    pairs = zip(right, samples, strict=True)
+    accuracy = [100 * hits / size if size else None for hits, size in pairs]
     return {
         "classes": {"test": samples, "accuracy": accuracy, "trained": share.tolist()},
         "use": {
-            "never_trained": float((times[mine] == 0).double().mean()),
+            "never_trained": float((times == 0).double().mean()),
             "class_balance": float(known.min() / known.max()) if trained.any() else None,
         },
     }
@@ -213,13 +198,8 @@ def why_no_effect(strategies: Sequence[Active]) -> str:
 
 def sample_columns(run: Run) -> dict[str, Tensor]:
     """Return the columns of the per-sample table, on the CPU."""
-    tables = {name: table.cpu() for name, table in run.ledger.tables().items()}
-    return {
-        "sample": torch.arange(len(run.labels)),
-        "label": run.labels.cpu(),
-        "trainable": run.trainable,
-        **tables,
-    }
+    own = {"sample": torch.arange(len(run.labels)), "label": run.labels, "trainable": run.trainable}
+    return {name: column.cpu() for name, column in (own | run.ledger.tables()).items()}
 
 
 @contextmanager

@@ -28,7 +28,7 @@ class Checks:
         self._job = job
         self._of: dict[str, Callable[[dict[str, Any], Any], str]] = {
             "report": self._report,
-            "prune_dataset": self._mask,
+            "prune_dataset": lambda given, mask: trouble_of_mask(mask, job.run.trainable),
             "plan_epoch": lambda given, plan: trouble_of_plan(plan, job.run.trainable),
             "drain": lambda given, held: "" if held is None else self._batch(held),
             "load": lambda given, batch: self._batch(batch),
@@ -46,10 +46,6 @@ class Checks:
         """Say what is wrong with what a hook returned; nothing where it is right."""
         check = self._of.get(hook)
         return check(given, result) if check else ""
-
-    def _mask(self, given: dict[str, Any], mask: Any) -> str:
-        # None has no opinion.
-        return "" if mask is None else trouble_of_mask(mask, self._job.run.trainable)
 
     def _tensor(self, value: Any, what: str) -> str:
         device = self._job.run.device

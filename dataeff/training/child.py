@@ -54,7 +54,7 @@ def make_child(job: AnyJob, what: Child) -> AnyJob:
     folder = job.place.folder
     below = folder / "children" / f"{what.name}-{what.k}-{known:x}" if folder else None
     place = replace(job.place, folder=below, shelf=None, saves=True)
-    child = type(job)(job.task, strategies, seed, job.on_train(), place)
+    child = type(job)(job.task, strategies, seed, replace(job.ground, train=job.train), place)
     child.run.trainable, child.run.epochs = trainable, what.epochs
     child.set_up()
     return child

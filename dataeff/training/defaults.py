@@ -1,9 +1,5 @@
 """What the loop does where no strategy owns a hook: plain training."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -11,9 +7,7 @@ from torch import Tensor, nn
 from dataeff.hookspecs import hookimpl
 from dataeff.training.batch import Batch
 from dataeff.training.plan import Plan
-
-if TYPE_CHECKING:
-    from dataeff.training.run import Run
+from dataeff.training.run import Run
 
 
 class DefaultLoop:

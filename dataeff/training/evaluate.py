@@ -1,7 +1,5 @@
 """Evaluation: off the clock, without a line of strategy code."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

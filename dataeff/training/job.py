@@ -1,13 +1,12 @@
 """The job: the harness's side of a run, with all that no strategy needs to reach."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -24,12 +23,11 @@ from dataeff.training.defaults import DefaultLoop
 from dataeff.training.loop import train
 from dataeff.training.machine import Guard
 from dataeff.training.meter import Meter
-from dataeff.training.network import Network, cross_entropy, eval_mode
+from dataeff.training.network import Network, Scoring, cross_entropy, eval_mode, head_inputs
 from dataeff.training.optimizing import build_optimizer, schedule
 from dataeff.training.plan import Plan, Rows
 from dataeff.training.rng import derive, forked
 from dataeff.training.run import Run
-from dataeff.training.scoring import Scoring, score
 from dataeff.training.stated import Stated
 from dataeff.training.task import Task
 
@@ -108,10 +106,6 @@ class Job:
         backend = "inductor" if self.task.compile is True else self.task.compile
         return cast(nn.Module, torch.compile(module, backend=backend))
 
-    def on_train(self) -> Ground:
-        """Return the ground with the training set as it is read now."""
-        return replace(self.ground, train=self.train)
-
     # What the loop asks -----------------------------------------------------------------------
 
     def open(self, plan: Plan) -> list[Rows]:
@@ -180,10 +174,32 @@ class Job:
             yield x.contiguous(memory_format=self.layout)
 
     def score(self, what: Scoring) -> Tensor:
-        """Score many samples."""
-        return score(self, what)
+        """Score many samples: one line for each, in their order, on the clock and counted."""
+        run, size = self.run, self.task.batch_size
+        labels = run.labels[what.samples.to(run.device)].split(size)
+        view = (run.seed, run.epoch) if what.augment else None
+        batches = zip(self.images(what.samples.split(size), view), labels, strict=True)
+        model = what.model or run.model
+        with self._using(what.model), run.scoring(), head_inputs(model, what.features) as seen:
+            scores = [what.fn(run.network(x).float(), y, *seen) for x, y in batches]
+        return torch.cat(scores)
 
-    def train_child(self, what: Child) -> Job:
+    @contextmanager
+    def _using(self, model: nn.Module | None) -> Iterator[None]:
+        """Score with another network, at that network's cost."""
+        if model is None:
+            yield
+            return
+        own = self.module, self.version
+        self.module, self.version = Network(model), "other"
+        try:
+            yield
+            with self.meter.paused():
+                self.meter.close_work(model, self.version)
+        finally:
+            self.module, self.version = own
+
+    def train_child(self, what: Child) -> Self:
         """Train a nested run, and take over what it cost."""
         # The child measures itself, also across an interruption; our own clock must not add to it.
         with self.meter.paused(), forked(self.run.device, child_seed(self.run, what)):

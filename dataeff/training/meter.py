@@ -1,7 +1,5 @@
 """The meter: clocks, seconds per phase, counts of rows, and the work they stand for."""
 
-from __future__ import annotations
-
 import resource
 import sys
 import time
@@ -10,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import torch
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from dataeff.training.energy import energy_counter
@@ -47,9 +46,7 @@ class Meter:
         self.flops = 0.0
         self.steps = 0
         # By network, and gone with it: a later one may get the same address.
-        self._flops_per_row: WeakKeyDictionary[torch.nn.Module, dict[str, int]] = (
-            WeakKeyDictionary()
-        )
+        self._flops_per_row: WeakKeyDictionary[nn.Module, dict[str, int]] = WeakKeyDictionary()
         self._running: list[str] = []
         self._since = (0.0, 0.0, 0.0)
         self._joules = energy_counter(device)
@@ -161,7 +158,7 @@ class Meter:
             key = self._keys[version, shape] = f"{version}/{'x'.join(map(str, shape))}"
         self.work[key] += _COST[kind] * rows * factor
 
-    def close_work(self, model: torch.nn.Module, version: str) -> None:
+    def close_work(self, model: nn.Module, version: str) -> None:
         """Turn the rows counted for this network into FLOPs; call it off the clock."""
         known = self._flops_per_row.setdefault(model, {})
         for key in [key for key in self.work if key.split("/")[0] == version]:
@@ -170,7 +167,7 @@ class Meter:
                 known[key] = flops_per_row(model, shape)
             self.flops += self.work.pop(key) * known[key]
 
-    def absorb(self, child: Meter) -> None:
+    def absorb(self, child: Self) -> None:
         """Take over the cost of a nested run, onto the prepare clock."""
         for mine, theirs in ((self.wall, child.wall), (self.process, child.process)):
             mine["prepare"] += theirs["prepare"] + theirs["train"]
@@ -195,8 +192,8 @@ class Meter:
         yield bill
         self._charge()
         for name, old in zip(self._BILLED, before, strict=True):
-            spent = {key: value - old[key] for key, value in getattr(self, name).items()}
-            bill[name] = {key: value for key, value in spent.items() if value}
+            # The difference of two counters holds what has grown.
+            bill[name] = dict(getattr(self, name) - old)
         bill["flops"] = self.flops - flops
 
     def charge(self, bill: dict[str, Any]) -> None:
@@ -234,19 +231,19 @@ def _between(start: Any, stop: Any) -> float:
     return stop - start if isinstance(start, float) else start.elapsed_time(stop) / 1000
 
 
-def flops_per_row(model: torch.nn.Module, shape: Sequence[int]) -> int:
+def flops_per_row(model: nn.Module, shape: Sequence[int]) -> int:
     """Count the FLOPs of one forward row on a copy that holds no data."""
     return _counted(model, shape).get_total_flops()
 
 
-def flops_by_module(model: torch.nn.Module, shape: Sequence[int]) -> Counter[str]:
+def flops_by_module(model: nn.Module, shape: Sequence[int]) -> Counter[str]:
     """Count the FLOPs of one forward row, module by module; the network itself is ""."""
     counted = _counted(model, shape).get_flop_counts()
     # Names begin with the class of the network; "Global" is its other name.
     return Counter({name.partition(".")[2]: sum(parts.values()) for name, parts in counted.items()})
 
 
-def _counted(model: torch.nn.Module, shape: Sequence[int]) -> FlopCounterMode:
+def _counted(model: nn.Module, shape: Sequence[int]) -> FlopCounterMode:
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         ghost(model)(torch.empty(1, *shape, device="meta"))
     return counter

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch.nn.functional as F
@@ -75,3 +76,14 @@ def head_inputs(model: nn.Module, wanted: bool = True) -> Iterator[list[Tensor]]
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     """Return one loss per sample: the default score."""
     return F.cross_entropy(logits, y, reduction="none")
+
+
+@dataclass(frozen=True, eq=False)
+class Scoring:
+    """What to score: `fn(logits, y)` of these samples, by this network or the run's own."""
+
+    fn: Callable[..., Tensor]
+    samples: Tensor
+    model: nn.Module | None
+    augment: bool
+    features: bool

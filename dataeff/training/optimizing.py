@@ -1,7 +1,5 @@
 """Optimizers, and learning rates as a function of progress."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,10 +1,8 @@
 """The plan of an epoch: its rows, in order, cut into batches. It lives on the CPU."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -61,7 +59,7 @@ class Plan:
             self.sizes[-2:] = [self.sizes[-2] + 1]
 
     @classmethod
-    def cut(cls, rows: Tensor, batch_size: int) -> Plan:
+    def cut(cls, rows: Tensor, batch_size: int) -> Self:
         """Cut rows into batches of equal size; the last one takes what is left."""
         full, rest = divmod(len(rows), batch_size)
         return cls(rows, [batch_size] * full + [rest] * (rest > 0))
@@ -69,7 +67,7 @@ class Plan:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def head(self, share: float) -> Plan:
+    def head(self, share: float) -> Self:
         """Return the first part of the plan, a row at least: a fractional last epoch."""
         if share >= 1:
             return self
@@ -77,7 +75,7 @@ class Plan:
         sizes: list[int] = []
         for size in self.sizes:
             sizes.append(min(size, count - sum(sizes)))
-        return Plan(self.rows[:count], sizes)
+        return type(self)(self.rows[:count], sizes)
 
     def on(self, device: torch.device) -> list[Rows]:
         """Return the batches with their indices on the device: one copy for the whole epoch."""
@@ -107,7 +105,12 @@ class Plan:
 
 
 def trouble_of_mask(mask: Any, trainable: Tensor) -> str:
-    """Say what is wrong with what `prune_dataset` gave; nothing where it is right."""
+    """Say what is wrong with what `prune_dataset` gave; nothing where it is right.
+
+    None has no opinion.
+    """
+    if mask is None:
+        return ""
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != trainable.shape:
         return f"it must return a boolean mask over all {len(trainable)} samples."
     return ""

@@ -1,7 +1,5 @@
 """Named random streams, so that switching a strategy on shifts nobody else's draws."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Iterator

@@ -16,11 +16,10 @@ from dataeff.training.artefact import artefact
 from dataeff.training.child import Child
 from dataeff.training.ledger import Ledger
 from dataeff.training.meter import flops_by_module
-from dataeff.training.network import Network, cross_entropy, eval_mode, ghost
+from dataeff.training.network import Network, Scoring, cross_entropy, eval_mode, ghost
 from dataeff.training.optimizing import begin_momentum, build_optimizer
 from dataeff.training.plan import Rows
 from dataeff.training.rng import Streams, derive, forked
-from dataeff.training.scoring import Scoring
 
 if TYPE_CHECKING:
     from dataeff.composition import Active

@@ -35,9 +35,8 @@ class Stated:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._whole: dict[tuple[str, torch.Size], float] = {}
-        self._stating = [
-            s.label for s in job.run.strategies if "compute_factor" in hooks_of(s.plugin)
-        ]
+        strategies = job.run.strategies
+        self._stating = [s.label for s in strategies if "compute_factor" in hooks_of(s.plugin)]
 
     def held(self, batch: Batch) -> AbstractContextManager[None]:
         """Return what the forward and the backward of a batch are to be done in."""

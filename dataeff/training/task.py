@@ -1,9 +1,7 @@
 """A task: what every strategy of a comparison is given alike."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -46,7 +44,7 @@ class Task(BaseModel):
     workers: int = Field(0, ge=0, description="loader processes, for sets that are streamed")
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Task:
+    def _fits_together(self) -> Self:
         if self.nesterov and not (self.optimizer == "sgd" and self.momentum > 0):
             raise ValueError('nesterov = true needs optimizer = "sgd" and momentum above 0')
         if (self.schedule == "step") != bool(self.milestones):
