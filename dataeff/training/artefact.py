@@ -86,12 +86,10 @@ def artefact(
         meter.charge(bill)
     else:
         # What is counted by rows becomes FLOPs only here: before, it is not ours to bill.
-        with meter.paused():
-            job.close_work()
+        job.close_work()
         with meter.bill() as bill:
             values = make().float().cpu()
-            with meter.paused():
-                job.close_work()
+            job.close_work()
         if shelf:
             said = {"name": name, "made_from": made_from, "stamp": shelf.stamp, "cost": bill}
             with meter.paused():

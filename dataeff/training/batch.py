@@ -40,9 +40,7 @@ class Batch:
         R: int | None = None,
         width: int | None = None,
     ) -> None:
-        self.x = x
-        self.idx = idx
-        self.y = y
+        self.x, self.idx, self.y = x, idx, y
         self.R = len(idx) if R is None else R
         self.width = 1 if row is None else width
         self.fields = {}

@@ -14,11 +14,8 @@ def evaluate(model: nn.Module, split: Split, indices: Tensor, batch_size: int) -
     """Return top-1, top-5, macro F1, mean loss and the accuracy of each class."""
     if not len(indices):
         return {}
-    chunks = indices.split(batch_size)
-    logits = []
     with eval_mode(model):
-        for x in split.stream(chunks, None):
-            logits.append(model(x).float())
+        logits = [model(x).float() for x in split.stream(indices.split(batch_size), None)]
     return metrics(torch.cat(logits), split.labels[indices.to(split.labels.device)])
 
 
@@ -30,15 +27,13 @@ def metrics(logits: Tensor, y: Tensor) -> dict[str, Any]:
     classes = logits.shape[1]
     ranked = logits.topk(min(5, classes), dim=1).indices
     hits = ranked == y[:, None]
-    figures = torch.stack(
-        [
-            100 * hits[:, 0].float().mean(),
-            100 * hits.any(1).float().mean(),
-            100 * macro_f1(ranked[:, 0], y, classes),
-            cross_entropy(logits, y).mean(),
-        ]
-    )
-    named = dict(zip(("top1", "top5", "macro_f1", "loss"), figures.tolist(), strict=True))
+    figures = {
+        "top1": 100 * hits[:, 0].float().mean(),
+        "top5": 100 * hits.any(1).float().mean(),
+        "macro_f1": 100 * macro_f1(ranked[:, 0], y, classes),
+        "loss": cross_entropy(logits, y).mean(),
+    }
+    named = dict(zip(figures, torch.stack([*figures.values()]).tolist(), strict=True))
     right = torch.bincount(y[hits[:, 0]], minlength=classes)
     return {**named, "classes": [torch.bincount(y, minlength=classes).tolist(), right.tolist()]}
 

@@ -17,7 +17,7 @@ from dataeff.data import Split
 from dataeff.errors import Diverged
 from dataeff.training import checkpoint
 from dataeff.training.artefact import Shelf
-from dataeff.training.checks import Checks
+from dataeff.training.checks import Checks, Stated
 from dataeff.training.child import Child, child_seed, make_child
 from dataeff.training.defaults import DefaultLoop
 from dataeff.training.loop import train
@@ -28,7 +28,6 @@ from dataeff.training.optimizing import build_optimizer, schedule
 from dataeff.training.plan import Plan, Rows
 from dataeff.training.rng import derive, forked
 from dataeff.training.run import Run
-from dataeff.training.stated import Stated
 from dataeff.training.task import Task
 
 
@@ -128,8 +127,7 @@ class Job:
 
     def new_version(self) -> None:
         """Count FLOPs anew from here: the network's structure is about to change."""
-        with self.meter.paused():
-            self.close_work()
+        self.close_work()
         self.version = str(int(self.version) + 1)
         if self.task.compile:
             # Graphs of the old shapes count against the few that a compiler makes of one function.
@@ -194,8 +192,7 @@ class Job:
         self.module, self.version = Network(model), "other"
         try:
             yield
-            with self.meter.paused():
-                self.meter.close_work(model, self.version)
+            self.meter.close_work(model, self.version)
         finally:
             self.module, self.version = own
 
@@ -208,13 +205,6 @@ class Job:
             train(child, lambda job: {})
         self.meter.absorb(child.meter)
         return child
-
-    def pin(self) -> bool:
-        """Have the training set pin its batches, where it can."""
-        pinned = getattr(self.train, "pinned", None)
-        if pinned is not None:
-            self.train = pinned()
-        return pinned is not None
 
     # Around a run -----------------------------------------------------------------------------
 

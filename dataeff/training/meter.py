@@ -159,13 +159,14 @@ class Meter:
         self.work[key] += _COST[kind] * rows * factor
 
     def close_work(self, model: nn.Module, version: str) -> None:
-        """Turn the rows counted for this network into FLOPs; call it off the clock."""
+        """Turn the rows counted for this network into FLOPs, off the clock."""
         known = self._flops_per_row.setdefault(model, {})
-        for key in [key for key in self.work if key.split("/")[0] == version]:
-            if key not in known:
-                shape = [int(side) for side in key.split("/")[1].split("x")]
-                known[key] = flops_per_row(model, shape)
-            self.flops += self.work.pop(key) * known[key]
+        with self.paused():
+            for key in [key for key in self.work if key.split("/")[0] == version]:
+                if key not in known:
+                    shape = [int(side) for side in key.split("/")[1].split("x")]
+                    known[key] = flops_per_row(model, shape)
+                self.flops += self.work.pop(key) * known[key]
 
     def absorb(self, child: Self) -> None:
         """Take over the cost of a nested run, onto the prepare clock."""

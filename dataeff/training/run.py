@@ -251,7 +251,10 @@ class Run:
 
     def pin(self) -> bool:
         """Put batches from host memory into page-locked memory; say whether there are any."""
-        return self._job.pin()
+        pinned = getattr(self.train, "pinned", None)
+        if pinned is not None:
+            self._job.train = pinned()
+        return pinned is not None
 
     # Nested runs and what they leave ----------------------------------------------------------
 
