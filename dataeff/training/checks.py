@@ -38,6 +38,9 @@ class Checks:
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self._whole: dict[tuple[str, torch.Size], float] = {}
+        strategies = job.run.strategies
+        self._stating = [s.label for s in strategies if "compute_factor" in hooks_of(s.plugin)]
         self._of: dict[str, Callable[[dict[str, Any], Any], str]] = {
             "report": self._report,
             "prune_dataset": lambda given, mask: trouble_of_mask(mask, job.run.trainable),
@@ -154,6 +157,35 @@ class Checks:
                 return f"column {name} must be a number or a text, not {_kind(value)}."
         return ""
 
+    # A share of work that is stated ------------------------------------------------------------
+
+    def held(self, batch: Batch) -> AbstractContextManager[None]:
+        """Return what the forward and the backward of a batch are to be done in.
+
+        It counts the FLOPs of one batch per epoch, for runs with a strategy that states its share.
+        Counting takes a few milliseconds of the batch, on the clock: nobody else pays for it.
+        """
+        wanted = self._stating and self._job.calls.checking and not self._job.task.compile
+        return self._counting(batch) if wanted else _NOTHING
+
+    @contextmanager
+    def _counting(self, batch: Batch) -> Iterator[None]:
+        job, x = self._job, batch.x
+        with FlopCounterMode(display=False) as counter:
+            yield
+        stated = math.prod(job.calls.compute_factor(job.run))
+        with job.meter.paused():
+            key = job.version, x.shape[1:]
+            if key not in self._whole:
+                self._whole[key] = _whole(job.run.model, x.shape[1:])
+        counted = counter.get_total_flops() / (len(x) * self._whole[key])
+        low, high = sorted((counted, stated))
+        if stated <= 0 or (high > _ALIKE * low and high - low > _LITTLE):
+            raise StrategyError(
+                f"{' and '.join(self._stating)}, in compute_factor: it states {stated:.2f} of the "
+                f"network's work, and a batch that ran took {counted:.2f}; return what is skipped."
+            )
+
 
 def _is_bool(given: dict[str, Any], value: Any) -> str:
     return "" if isinstance(value, bool) else f"it must return True or False, not {_kind(value)}."
@@ -183,45 +215,6 @@ def _finite(value: Tensor) -> bool:
 
 def _on_meta(value: Tensor) -> bool:
     return value.device.type == "meta"
-
-
-# What strategies state --------------------------------------------------------------------------
-
-
-class Stated:
-    """Counts the FLOPs of one batch per epoch, for runs with a strategy that states its share.
-
-    Counting takes a few milliseconds of the batch, on the clock: nobody else pays for it.
-    """
-
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._whole: dict[tuple[str, torch.Size], float] = {}
-        strategies = job.run.strategies
-        self._stating = [s.label for s in strategies if "compute_factor" in hooks_of(s.plugin)]
-
-    def held(self, batch: Batch) -> AbstractContextManager[None]:
-        """Return what the forward and the backward of a batch are to be done in."""
-        wanted = self._stating and self._job.calls.checking and not self._job.task.compile
-        return self._counting(batch) if wanted else _NOTHING
-
-    @contextmanager
-    def _counting(self, batch: Batch) -> Iterator[None]:
-        job, x = self._job, batch.x
-        with FlopCounterMode(display=False) as counter:
-            yield
-        stated = math.prod(job.calls.compute_factor(job.run))
-        with job.meter.paused():
-            key = job.version, x.shape[1:]
-            if key not in self._whole:
-                self._whole[key] = _whole(job.run.model, x.shape[1:])
-        counted = counter.get_total_flops() / (len(x) * self._whole[key])
-        low, high = sorted((counted, stated))
-        if stated <= 0 or (high > _ALIKE * low and high - low > _LITTLE):
-            raise StrategyError(
-                f"{' and '.join(self._stating)}, in compute_factor: it states {stated:.2f} of the "
-                f"network's work, and a batch that ran took {counted:.2f}; return what is skipped."
-            )
 
 
 def _whole(model: nn.Module, shape: torch.Size) -> float:

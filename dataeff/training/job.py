@@ -17,7 +17,7 @@ from dataeff.data import Split
 from dataeff.errors import Diverged
 from dataeff.training import checkpoint
 from dataeff.training.artefact import Shelf
-from dataeff.training.checks import Checks, Stated
+from dataeff.training.checks import Checks
 from dataeff.training.child import Child, child_seed, make_child
 from dataeff.training.defaults import DefaultLoop
 from dataeff.training.loop import train
@@ -87,8 +87,8 @@ class Job:
         self.artefacts: list[dict[str, Any]] = []
         self.default = DefaultLoop()
         self.run = Run(self, strategies, seed)
-        self.calls = Calls(strategies, self.default, Checks(self))
-        self.stated = Stated(self)
+        self.checks = Checks(self)
+        self.calls = Calls(strategies, self.default, self.checks)
         self._factored = self.calls.has("compute_factor")
         # Where nobody else takes part in the loss, two hooks are one operation.
         self.plain_loss = not (self.calls.has("reduce_loss", "backward") or task.label_smoothing)
@@ -217,7 +217,7 @@ class Job:
         model = copy.deepcopy(run.model)
         module = self.compiled(Network(model))
         optimizer = build_optimizer(self.task, model)
-        precise = Calls([s for s in run.strategies if s.kind.precision], self.default, Checks(self))
+        precise = Calls([s for s in run.strategies if s.kind.precision], self.default, self.checks)
         samples = run.split("train")
         sizes = Plan.cut(samples, self.task.batch_size).sizes
         batches = [samples[: sizes[0]]] * 2 + [samples[: sizes[-1]]]

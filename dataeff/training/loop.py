@@ -102,7 +102,7 @@ def _train_batch(job: Job, batch: Batch) -> None:
     meter.phase("transform")
     calls.resize_batch(run, batch)
     calls.transform_batch(run, batch)
-    with job.stated.held(batch):
+    with job.checks.held(batch):
         meter.phase("forward")
         logits = calls.forward(run, batch).float()
         losses = calls.sample_losses(run, batch, logits)
