@@ -199,7 +199,7 @@ class _Kit:
         with self.lab.started(self.task, strategies, 0) as job:
             prepare(job)
             with watch.over(job):
-                train(job, watch.unseen(validated))
+                train(job, validated)
         return watch
 
     @property

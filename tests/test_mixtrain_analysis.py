@@ -217,7 +217,7 @@ def test_looking_on_takes_no_time_of_training(installed, monkeypatch):
     plain, clocks = Detection._found, set()
 
     def watched(self, run, *rest):
-        clocks.add(run._job.meter._running[-1])
+        clocks.add(run._job.meter.running[-1])
         return plain(self, run, *rest)
 
     monkeypatch.setattr(Detection, "_found", watched)

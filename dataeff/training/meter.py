@@ -47,7 +47,8 @@ class Meter:
         self.steps = 0
         # By network, and gone with it: a later one may get the same address.
         self._flops_per_row: WeakKeyDictionary[nn.Module, dict[str, int]] = WeakKeyDictionary()
-        self._running: list[str] = []
+        # The clocks that have begun; all but the last stand still.
+        self.running: list[str] = []
         self._since = (0.0, 0.0, 0.0)
         self._joules = energy_counter(device)
         self._phase = "other"
@@ -61,13 +62,13 @@ class Meter:
     def clock(self, name: str) -> Iterator[None]:
         """Charge what happens inside to this clock."""
         self._charge()
-        self._running.append(name)
+        self.running.append(name)
         try:
             with self.during("other"):
                 yield
         finally:
             self._charge()
-            self._running.pop()
+            self.running.pop()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -84,14 +85,14 @@ class Meter:
             # After the last stamp: an event can be read only once the device has passed it.
             torch.accelerator.synchronize(self.device)
         now = (time.perf_counter(), time.process_time(), self._read_energy())
-        if self._running:
-            self.wall[self._running[-1]] += now[0] - self._since[0]
-            self.process[self._running[-1]] += now[1] - self._since[1]
+        for clock in self.running[-1:]:
+            self.wall[clock] += now[0] - self._since[0]
+            self.process[clock] += now[1] - self._since[1]
             if self._joules:
-                self.energy[self._running[-1]] += now[2] - self._since[2]
-        if self._running[-1:] == ["train"]:
-            for (name, start), (_, stop) in pairwise([*self._spans, end]):
-                self.seconds[name] += _between(start, stop)
+                self.energy[clock] += now[2] - self._since[2]
+            if clock == "train":
+                for (name, start), (_, stop) in pairwise([*self._spans, end]):
+                    self.seconds[name] += _between(start, stop)
         for name, start, stop in self._stretches:
             self.timed[name] += _between(start, stop)
         self._spans, self._stretches = [end], []
@@ -148,7 +149,7 @@ class Meter:
 
         What is off the clock is counted apart, and is no part of the work.
         """
-        off = [clock for clock in self._running if clock.startswith("off_")]
+        off = [clock for clock in self.running if clock.startswith("off_")]
         if off:
             self.rows[f"{off[-1]}_{kind}"] += rows
             return
