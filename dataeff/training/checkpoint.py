@@ -6,6 +6,7 @@ Only tensors, numbers, texts and containers are written, and read back with `wei
 from __future__ import annotations
 
 import collections
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,15 @@ if TYPE_CHECKING:
 
 _PLAIN = (bool, int, float, str, type(None))
 _CONTAINERS = {"tuple": tuple, "set": set, "frozenset": frozenset, "deque": collections.deque}
+_STATES = ("model", "optimizer", "ledger", "meter", "streams")
 _OF_RUN = ("epoch", "epochs")
 _OF_JOB = ("prepared", "stopped", "version", "train_loss", "artefacts", "history")
+
+
+def _holders(job: Job) -> Iterator[tuple[str, Any]]:
+    """Return what keeps a state of its own, by its name in a checkpoint."""
+    run = job.run
+    return zip(_STATES, (run.model, run.optimizer, run.ledger, job.meter, run.rng), strict=True)
 
 
 def save(job: Job, path: Path) -> None:
@@ -31,11 +39,7 @@ def save(job: Job, path: Path) -> None:
     run = job.run
     state = {
         "strategies": [strategy_state(strategy.plugin) for strategy in run.strategies],
-        "model": run.model.state_dict(),
-        "optimizer": run.optimizer.state_dict(),
-        "ledger": run.ledger.state_dict(),
-        "meter": job.meter.state_dict(),
-        "streams": run.rng.state_dict(),
+        **{name: holder.state_dict() for name, holder in _holders(job)},
         "global": global_state(run.device),
         "run": {name: getattr(run, name) for name in _OF_RUN},
         "job": {name: getattr(job, name) for name in _OF_JOB},
@@ -52,11 +56,8 @@ def load(job: Job, path: Path) -> None:
     for strategy, saved in zip(run.strategies, state["strategies"], strict=True):
         load_strategy_state(strategy.plugin, saved)
     job.calls.on_resume(run)
-    run.model.load_state_dict(state["model"])
-    run.optimizer.load_state_dict(state["optimizer"])
-    run.ledger.load_state_dict(state["ledger"])
-    job.meter.load_state_dict(state["meter"])
-    run.rng.load_state_dict(state["streams"])
+    for name, holder in _holders(job):
+        holder.load_state_dict(state[name])
     set_global_state(state["global"], run.device)
     for holder, part in ((run, "run"), (job, "job")):
         for name, value in state[part].items():
