@@ -110,9 +110,8 @@ class Lab:
     ) -> Result:
         """Train one cell, from its start or from the checkpoint in its folder."""
         strategies = composition.fresh() if isinstance(composition, Composition) else composition
-        watch = {} if on_epoch is None else {"on_epoch": on_epoch}
         with self.started(task, strategies, seed, place) as job:
-            return train_cell(job, self.data(task).test, **watch)
+            return train_cell(job, self.data(task).test, on_epoch)
 
 
 def pick_device(name: str = "auto") -> torch.device:

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
 from time import perf_counter
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import pandas as pd
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from dataeff.calls import blaming
 from dataeff.data import Split
@@ -192,17 +193,8 @@ def state_bytes(run: Run) -> int:
     """Return the bytes of all tensors in the run's checkpoint."""
     strategies = [strategy_state(strategy.plugin) for strategy in run.strategies]
     states = (run.model, run.optimizer, run.ledger)
-    return _tensor_bytes([strategies, *(state.state_dict() for state in states)])
-
-
-def _tensor_bytes(value: Any) -> int:
-    if isinstance(value, Tensor):
-        return value.nbytes
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, list | tuple):
-        return 0
-    return sum(map(_tensor_bytes, value))
+    leaves = tree_leaves([strategies, *(state.state_dict() for state in states)])
+    return sum(leaf.nbytes for leaf in leaves if isinstance(leaf, Tensor))
 
 
 def table_bytes(run: Run) -> int:
