@@ -99,7 +99,7 @@ def test_device_events_are_read_after_the_device_was_waited_for(time, monkeypatc
             event.done = True
 
     monkeypatch.setattr("torch.accelerator.synchronize", synchronize)
-    monkeypatch.setattr(Meter, "_stamp", lambda self: Event(time))
+    monkeypatch.setattr(Meter, "_event", lambda self: Event(time))
     meter = Meter(torch.device("cuda"))
     with meter.clock("train"):
         meter.phase("load")
@@ -151,7 +151,7 @@ def test_a_model_that_changes_is_counted_by_version(installed):
 def test_state_goes_on_where_it_was():
     meter = Meter(CPU)
     with meter.clock("train"):
-        meter.count("trained", 3, torch.Size([3, 8, 8]), "0", 1.0)
+        meter.count("trained", torch.Size([3, 3, 8, 8]), "0", 1.0)
     other = Meter(CPU)
     other.load_state_dict(meter.state_dict())
     assert other.state_dict() == meter.state_dict()

@@ -21,7 +21,7 @@ class DefaultLoop:
 
     @hookimpl
     def load(self, run, rows):
-        y = run.labels[rows.idx]
+        y = run.labels.index_select(0, rows.idx)
         return Batch(run.fetch(rows), rows.idx, y, rows.row, rows.R, rows.width)
 
     @hookimpl

@@ -119,7 +119,7 @@ class Job:
     def count(self, kind: str, x: Tensor) -> None:
         """Count the rows of this input, at the share of the network's work they cost now."""
         factor = math.prod(self.calls.compute_factor(self.run)) if self._factored else 1.0
-        self.meter.count(kind, len(x), x.shape[1:], self.version, factor)
+        self.meter.count(kind, x.shape, self.version, factor)
 
     def close_work(self) -> None:
         """Turn what was counted into FLOPs of the network as it is now."""

@@ -36,6 +36,7 @@ class Meter:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
+        self._stamp = time.perf_counter if device.type in ("cpu", "meta") else self._event
         self.wall: dict[str, Any] = Counter()
         self.process: dict[str, Any] = Counter()
         self.energy: dict[str, Any] = Counter()
@@ -49,6 +50,7 @@ class Meter:
         self._flops_per_row: WeakKeyDictionary[nn.Module, dict[str, int]] = WeakKeyDictionary()
         # The clocks that have begun; all but the last stand still.
         self.running: list[str] = []
+        self._off = ""
         self._since = (0.0, 0.0, 0.0)
         self._joules = energy_counter(device)
         self._phase = "other"
@@ -63,12 +65,14 @@ class Meter:
         """Charge what happens inside to this clock."""
         self._charge()
         self.running.append(name)
+        outer, self._off = self._off, name if name.startswith("off_") else self._off
         try:
             with self.during("other"):
                 yield
         finally:
             self._charge()
             self.running.pop()
+            self._off = outer
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -135,28 +139,26 @@ class Meter:
         finally:
             self._stretches.append((name, start, self._stamp()))
 
-    def _stamp(self) -> Any:
-        if self.device.type in ("cpu", "meta"):
-            return time.perf_counter()
+    def _event(self) -> Any:
         event = torch.Event(self.device, enable_timing=True)
         event.record()
         return event
 
     # Counts -----------------------------------------------------------------------------------
 
-    def count(self, kind: str, rows: int, shape: torch.Size, version: str, factor: float) -> None:
-        """Count rows of an input shape that the network of this version saw.
+    def count(self, kind: str, shape: torch.Size, version: str, factor: float) -> None:
+        """Count the rows of an input of this shape that the network of this version saw.
 
         What is off the clock is counted apart, and is no part of the work.
         """
-        off = [clock for clock in self.running if clock.startswith("off_")]
-        if off:
-            self.rows[f"{off[-1]}_{kind}"] += rows
+        rows = shape[0]
+        if self._off:
+            self.rows[f"{self._off}_{kind}"] += rows
             return
         self.rows[kind] += rows
         key = self._keys.get((version, shape))
         if key is None:
-            key = self._keys[version, shape] = f"{version}/{'x'.join(map(str, shape))}"
+            key = self._keys[version, shape] = f"{version}/{'x'.join(map(str, shape[1:]))}"
         self.work[key] += _COST[kind] * rows * factor
 
     def close_work(self, model: nn.Module, version: str) -> None:

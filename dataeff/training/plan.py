@@ -1,7 +1,5 @@
 """The plan of an epoch: its rows, in order, cut into batches. It lives on the CPU."""
 
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -11,37 +9,19 @@ from torch import Tensor
 from dataeff.errors import DataeffError
 
 
-class Layout(NamedTuple):
-    """All samples of a plan in order, on the CPU and on the device, and their rows in a batch."""
+class Rows(NamedTuple):
+    """The rows of one planned batch."""
 
     samples: Tensor
+    """The indices of the samples, on the CPU."""
     idx: Tensor
-    row: Tensor | None = None
-
-
-@dataclass(eq=False)
-class Rows:
-    """The rows of one planned batch, cut out of the whole plan when they are asked for."""
-
-    layout: Layout
-    part: slice
+    """The same on the device."""
     R: int
+    """How many rows there are."""
+    row: Tensor | None = None
+    """The row of each sample, on the device; None where each is a row of its own."""
     width: int | None = 1
-
-    @property
-    def samples(self) -> Tensor:
-        """Return the indices of the samples, on the CPU."""
-        return self.layout.samples[self.part]
-
-    @property
-    def idx(self) -> Tensor:
-        """Return the indices of the samples, on the device."""
-        return self.layout.idx[self.part]
-
-    @property
-    def row(self) -> Tensor | None:
-        """Return the row of each sample, on the device; None where each is a row of its own."""
-        return None if self.layout.row is None else self.layout.row[self.part]
+    """How many samples each row holds; None where they differ."""
 
 
 class Plan:
@@ -82,9 +62,10 @@ class Plan:
         real = self.rows >= 0
         samples = self.rows[real]
         if self.rows.shape[1] == 1:
-            layout = Layout(samples, samples.to(device, non_blocking=True))
-            borders = pairwise([0, *torch.tensor(self.sizes).cumsum(0).tolist()])
-            return [Rows(layout, slice(*border), border[1] - border[0]) for border in borders]
+            parts = (
+                part.split(self.sizes) for part in (samples, samples.to(device, non_blocking=True))
+            )
+            return [Rows(*part) for part in zip(*parts, self.sizes, strict=True)]
         sizes, widths = torch.tensor(self.sizes), real.sum(1)
         ends = sizes.cumsum(0)
         starts = ends - sizes
@@ -94,13 +75,13 @@ class Plan:
         odd = widths != first.repeat_interleave(sizes)
         total, oddities = (F.pad(part.cumsum(0), (1, 0)) for part in (widths, odd))
         alike = (oddities[ends] == oddities[starts]).tolist()
+        counts = (total[ends] - total[starts]).tolist()
         both = torch.stack([samples, row]).to(device, non_blocking=True)
-        layout = Layout(samples, *both)
-        spans = zip(total[starts].tolist(), total[ends].tolist(), strict=True)
-        parts = zip(spans, self.sizes, first.tolist(), alike, strict=True)
+        parts = (part.split(counts) for part in (samples, *both))
+        shared = [w if same else None for w, same in zip(first.tolist(), alike, strict=True)]
         return [
-            Rows(layout, slice(*span), size, width if same else None)
-            for span, size, width, same in parts
+            Rows(own, idx, size, row, width)
+            for own, idx, row, size, width in zip(*parts, self.sizes, shared, strict=True)
         ]
 
 

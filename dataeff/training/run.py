@@ -150,8 +150,9 @@ class Run:
 
     def network(self, x: Tensor, between: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """Call the network through its hook; without gradients, it counts as scoring."""
-        self.count("forwarded" if torch.is_grad_enabled() else "scored", x)
-        logits: Tensor = self._job.calls.network(self, x, between)
+        job = self._job
+        job.count("forwarded" if torch.is_grad_enabled() else "scored", x)
+        logits: Tensor = job.calls.network(self, x, between)
         return logits
 
     def feature_shape(self, shape: Sequence[int] | None = None) -> tuple[int, ...]:
