@@ -142,7 +142,7 @@ def _child(
 
 
 def _die_with_parent() -> None:
-    """End this process with its parent, whose claim on the cell is gone then."""
+    """End this process with its parent, whose hold of the cell is gone then."""
     if parent := multiprocessing.parent_process():
         wait([parent.sentinel])
     os._exit(1)

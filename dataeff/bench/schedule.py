@@ -96,9 +96,10 @@ class Schedule:
 
         Counts are exact where the clock of a single run is off by several percent.
         """
+        base = self._records(task, self.suite.reference)
         shares = [
             ours["flops"] / theirs["flops"]
-            for ours, theirs in self._pairs(task, self.suite.matched)
+            for ours, theirs in self._pairs(task, self.suite.matched, base)
             if ours["seed"] <= seed or not self._fresh
         ]
         return cost(shares, math.nan) if shares else None
@@ -149,9 +150,9 @@ class Schedule:
 
     def _costs(self, task: str, strategies: Iterable[str]) -> dict[str, float]:
         """Return what each strategy costs, as a share of the reference, over the seeds of both."""
-        costs = {}
+        costs, base = {}, self._records(task, self.suite.reference)
         for strategy in strategies:
-            both = self._pairs(task, strategy)
+            both = self._pairs(task, strategy, base)
             work = cost([ours["flops"] / theirs["flops"] for ours, theirs in both], math.nan)
             times = [_seconds(ours) / _seconds(theirs) for ours, theirs in both]
             # A control is what was counted, whatever its clock says.
@@ -160,11 +161,14 @@ class Schedule:
                 costs[strategy] = known
         return costs
 
-    def _pairs(self, task: str, strategy: str) -> list[list[dict[str, Any]]]:
+    def _pairs(self, task: str, strategy: str, base: list[Any]) -> list[tuple[Any, Any]]:
         """Return the records of the strategy and of the reference, for seeds both have finished."""
-        names, seeds = (strategy, self.suite.reference), range(self.suite.seeds)
-        pairs = [[self._cell(task, name, seed).record() for name in names] for seed in seeds]
+        pairs = zip(self._records(task, strategy), base, strict=True)
         return [two for two in pairs if all(one and one["status"] == "finished" for one in two)]
+
+    def _records(self, task: str, strategy: str) -> list[Any]:
+        seeds = range(self.suite.seeds)
+        return [self._cell(task, strategy, seed).record() for seed in seeds]
 
 
 def _seconds(record: dict[str, Any]) -> float:

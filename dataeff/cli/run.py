@@ -127,11 +127,12 @@ def _command() -> str:
 
 def _again(fresh: bool, flagged: bool) -> Again:
     """Return what says of a cell's record, or of None, whether to start the cell anew."""
+    from dataeff.bench.cells import never
     from dataeff.bench.results import flags_of
 
-    if flagged:
-        return lambda record: bool(record and flags_of(record))
-    return lambda record: fresh
+    if fresh:
+        return lambda record: True
+    return (lambda record: bool(record and flags_of(record))) if flagged else never
 
 
 def _preview(schedule: Schedule, coming: Coming, lab: Lab) -> None:

@@ -14,7 +14,7 @@ from dataeff.report import MARGIN, read
 from dataeff.report.claims import claims_table
 from dataeff.report.composed import compositions
 from dataeff.report.curves import read_curves
-from dataeff.report.frames import RUN_KEYS, finished, of_strategy, of_table
+from dataeff.report.frames import RUN_KEYS, Record, finished, of_strategy, of_table
 from dataeff.report.stats import paired
 from dataeff.report.table import leaderboard
 from dataeff.report.words import matched_to
@@ -53,7 +53,8 @@ def read_board(folder: Path, margin: float = MARGIN, target: float | None = None
         )
     runs = read.runs_table(found)
     curves = read_curves(folder, runs)
-    matches = read.read_matches(folder, suite)
+    entries = read_json(folder / "match.json") or []
+    matches = read.matches_of(entries, suite)
     suite["published"] = read.published_lines(suite, matches)
     conditions = {run.label[1]: run.conditions for run in found}
     return Board(
@@ -66,7 +67,7 @@ def read_board(folder: Path, margin: float = MARGIN, target: float | None = None
         compositions=compositions(runs, suite["reference"], margin),
         claims=claims_table(runs, suite, margin, matches),
         conditions=conditions,
-        notes=[*_split(conditions), *notes, *_matched(folder, runs), *contended(runs)],
+        notes=[*_split(conditions), *notes, *_matched(entries, runs), *contended(runs)],
     )
 
 
@@ -103,10 +104,10 @@ def contended(runs: pd.DataFrame) -> list[str]:
     ]
 
 
-def _matched(folder: Path, runs: pd.DataFrame) -> list[str]:
+def _matched(entries: list[Record], runs: pd.DataFrame) -> list[str]:
     """Say of each strategy that was matched how its time compares, over the seeds of both."""
     runs, said = finished(runs), []
-    for entry in read_json(folder / "match.json") or []:
+    for entry in entries:
         key = (entry["task"], entry["conditions_id"])
         ours, theirs = (
             of_strategy(of_table(runs, key), entry[name])["clocked_seconds"]

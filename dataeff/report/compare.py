@@ -24,10 +24,11 @@ PHASES = (
 """What the clock is split into: the prepare clock, then the phases of training."""
 OVERHEAD = ("prepare", "plan", "score", "select", "transform")
 """Phases that exist for strategies: a plain run hardly has them."""
+SECONDS = {name: f"{name}_phase_seconds" for name in PHASES} | {"prepare": "prepare_seconds"}
+"""The column of runs.csv that each phase has."""
 
 # What rounding leaves of zero.
 _NOTHING = 1e-9
-_SECONDS = {name: f"{name}_phase_seconds" for name in PHASES} | {"prepare": "prepare_seconds"}
 _ROWS = ("scored", "forwarded", "trained", "prepare_scored", "prepare_forwarded", "prepare_trained")
 
 
@@ -131,7 +132,7 @@ def _comparison(key: Key, sides: Mapping[str, pd.DataFrame], step: float) -> Com
         for name in ("total_seconds", "clocked_seconds", "flops")
     )
     ideal = float(np.exp(work.mean(skipna=False)))
-    phases = _means(sides, _SECONDS)
+    phases = _means(sides, SECONDS)
     # What no phase names is other, so that they add up.
     whole = _means(sides, {"other": "clocked_seconds"}).loc["other"]
     phases.loc["other"] = whole - phases.drop(index="other").sum()

@@ -53,11 +53,14 @@ def read_suite(folder: Path) -> dict[str, Any]:
     return {"commands": [suite.get("command", "")], **suite}
 
 
-def read_matches(folder: Path, suite: dict[str, Any]) -> Matches:
-    """Return what the suite's patterns have become, by task, conditions and pattern."""
+def matches_of(entries: list[Record], suite: dict[str, Any]) -> Matches:
+    """Return what the suite's patterns have become, by task, conditions and pattern.
+
+    `entries` are those of match.json.
+    """
     return {
         (entry["task"], entry["conditions_id"], entry["pattern"]): entry["strategy"]
-        for entry in read_json(folder / "match.json") or []
+        for entry in entries
         if entry["match"] == suite.get("match")
     }
 

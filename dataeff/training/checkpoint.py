@@ -21,7 +21,8 @@ from dataeff.training.rng import global_state, set_global_state
 if TYPE_CHECKING:
     from dataeff.training.job import Job
 
-_PLAIN = (bool, int, float, str, type(None))
+PLAIN = (bool, int, float, str, type(None))
+"""The types of values that are written as they are."""
 _CONTAINERS = {"tuple": tuple, "set": set, "frozenset": frozenset, "deque": collections.deque}
 _STATES = ("model", "optimizer", "ledger", "meter", "streams")
 _OF_RUN = ("epoch", "epochs")
@@ -89,7 +90,7 @@ def load_strategy_state(plugin: Any, state: Any) -> None:
 
 def _plain(value: Any, where: str) -> Any:
     """Turn a value into data; containers that JSON does not know carry their kind."""
-    if type(value) in _PLAIN or isinstance(value, torch.Tensor):
+    if type(value) in PLAIN or isinstance(value, torch.Tensor):
         return value
     if isinstance(value, np.generic):
         return value.item()

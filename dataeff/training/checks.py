@@ -18,13 +18,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from dataeff.errors import StrategyError
 from dataeff.strategy import hooks_of
 from dataeff.training.batch import Batch
+from dataeff.training.checkpoint import PLAIN
 from dataeff.training.network import cross_entropy, ghost
 from dataeff.training.plan import trouble_of_mask, trouble_of_plan
 
 if TYPE_CHECKING:
     from dataeff.training.job import Job
-
-_PLAIN = (bool, int, float, str, type(None))
 
 # What is counted and what is stated may differ by this factor: heads that see a row twice, layers
 # without a way back. Where little is left of a network, such a layer is much of it: there the
@@ -153,7 +152,7 @@ class Checks:
             if not isinstance(name, str):
                 return f"a column's name must be a text, not {name!r}."
             # A number may be numpy's or torch's: such have no dimensions.
-            if not (isinstance(value, _PLAIN) or getattr(value, "ndim", None) == 0):
+            if not (isinstance(value, PLAIN) or getattr(value, "ndim", None) == 0):
                 return f"column {name} must be a number or a text, not {_kind(value)}."
         return ""
 

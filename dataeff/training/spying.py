@@ -16,10 +16,9 @@ from torch.utils._pytree import tree_map
 from dataeff.hookspecs import hookimpl
 from dataeff.strategy import Strategy
 from dataeff.training.batch import Batch
+from dataeff.training.checkpoint import PLAIN
 from dataeff.training.job import Job
 from dataeff.training.optimizing import build_optimizer
-
-_PLAIN = (bool, int, float, str, type(None))
 
 
 class Watch(Strategy):
@@ -107,9 +106,9 @@ def differing(a: Any, b: Any) -> bool:
         return a.keys() != b.keys() or any(differing(a[key], b[key]) for key in a)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) != len(b) or any(differing(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, _PLAIN) and isinstance(b, _PLAIN):
+    if isinstance(a, PLAIN) and isinstance(b, PLAIN):
         return a != b
-    return isinstance(a, _PLAIN) or isinstance(b, _PLAIN)
+    return isinstance(a, PLAIN) or isinstance(b, PLAIN)
 
 
 # Reading back, also without an accelerator -------------------------------------------------------

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from dataeff.report import words
-from dataeff.report.compare import PHASES
+from dataeff.report.compare import PHASES, SECONDS
 from dataeff.report.composed import FORMS
 from dataeff.report.frames import finished
 from dataeff.report.web import canvas
@@ -48,7 +48,7 @@ def _layout(x: str, strategies: list[str], lift: float, top: int, bottom: int = 
 def phase_means(runs: pd.DataFrame, strategies: list[str]) -> pd.DataFrame:
     """Return mean seconds of every phase that took any, by strategy in the order given."""
     cells = finished(runs[runs["strategy"].isin(strategies)])
-    columns = {f"{phase}_phase_seconds": phase for phase in PHASES} | {"prepare_seconds": "prepare"}
+    columns = {column: phase for phase, column in SECONDS.items()}
     told = cells[[name for name in columns if name in cells]].astype(float).fillna(0.0)
     told = told.rename(columns=columns).groupby(cells["strategy"]).mean()
     used = [phase for phase in PHASES if phase in told and told[phase].sum() > 0]
