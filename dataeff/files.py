@@ -1,11 +1,12 @@
 """Files that appear whole or not at all: the only place that touches what results are kept in."""
 
+import csv
 import gc
 import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,34 @@ def write_csv(path: Path, table: pd.DataFrame) -> None:
         # Ten times as fast as pandas.
         with partial.open("wb") as file:
             pyarrow.csv.write_csv(lines, file)
+
+
+def read_csv(path: Path, is_text: Callable[[str], bool]) -> pd.DataFrame | None:
+    """Read a table that `write_csv` has written, or return None where there is none.
+
+    Columns whose name `is_text` stay text, whatever they look like. In them what is empty is "" if
+    it was written as that, and else missing.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            names = next(csv.reader(file), [])
+        lines = pyarrow.csv.read_csv(
+            path,
+            # Errors that were recorded have several lines.
+            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types={name: pa.string() for name in names if is_text(name)},
+                # A strategy may be called nan.
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise DataeffError(f"{path} is damaged ({error}); get it anew.") from None
+    return lines.to_pandas()
 
 
 def write_parquet(path: Path, table: pd.DataFrame) -> None:

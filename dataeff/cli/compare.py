@@ -42,16 +42,14 @@ def compare(suite, a, b, results, **options):
     from dataeff.report.compare import compare as compared
     from dataeff.report.composed import composed_effects
     from dataeff.report.naming import strategy_named
-    from dataeff.report.read import current_runs, read_suite, runs_table
+    from dataeff.report.read import read_suite
+    from dataeff.report.tables import read_measured
 
     folder, margin = results_folder(results, suite), options["margin"]
     asked = read_suite(folder)
-    records, notes = current_runs(folder, asked)
-    if not records:
-        raise DataeffError(f"{folder} holds no runs of this suite yet; type: dataeff run {suite}")
-    runs = _of_task(runs_table(records), options["task"], suite)
-    ran = set(runs["strategy"])
-    known = {run.label[2]: run.parameters for run in records if run.label[2] in ran}
+    measured = read_measured(folder, asked, suite)
+    runs = _of_task(measured.runs, options["task"], suite)
+    known = {name: measured.parameters[name] for name in runs["strategy"]}
     a, b = (strategy_named(text, known, suite) for text in (a, b))
     if a == b:
         raise DataeffError(f"A and B are both {a}; name two strategies.")
@@ -62,7 +60,7 @@ def compare(suite, a, b, results, **options):
     effects = composed_effects(runs, reference, margin)
     told = [explain.explained(one, runs, effects, (reference, command)) for one in found]
     both = runs[runs["strategy"].isin([a, b])]
-    notes = [*explain.left_out(both, found), *contended(both), *notes]
+    notes = [*explain.left_out(both, found), *contended(both), *measured.notes]
     if options["as_json"]:
         head = {"suite": asked["name"], "reference": reference, "a": a, "b": b, "margin": margin}
         document = head | {"blocks": [one.numbers() for one in told], "notes": notes}

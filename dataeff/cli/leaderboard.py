@@ -18,7 +18,8 @@ from dataeff.errors import DataeffError
 def leaderboard(suite, results, csv_file, **options):
     """Print the table of SUITE and write leaderboard.csv, runs.csv and classes.csv.
 
-    Where the suite has claims, also claims.csv.
+    Where the suite has claims, also claims.csv. Published results have tables and no cells: they
+    are judged by runs.csv, curves.csv and classes.csv, which stay as they are.
     """
     from dataeff.files import write_csv
     from dataeff.report import latex, terminal
@@ -36,9 +37,9 @@ def leaderboard(suite, results, csv_file, **options):
     board = read_board(folder, options["margin"], options["target"])
     if csv_file:
         write_csv(csv_file, board.table)
-    write_tables(folder, board)
+    written = write_tables(folder, board)
     if not forms:
-        show_board(folder, board)
+        show_board(folder, board, written)
         return
     click.echo(printed[forms[0]](board))
     for note in board.notes:

@@ -21,13 +21,12 @@ def show(folder: Path) -> None:
     from dataeff.report.web.page import write_report
 
     board = read_board(folder)
-    write_tables(folder, board)
-    write_report(folder, board)
-    show_board(folder, board, more=", report.html")
+    written = write_tables(folder, board)
+    show_board(folder, board, [*written, write_report(folder, board).name])
 
 
-def show_board(folder: Path, board: Board, more: str = "") -> None:
-    """Print a leaderboard, and which files have been written."""
+def show_board(folder: Path, board: Board, written: list[str]) -> None:
+    """Print a leaderboard, and which files of its folder have been written."""
     from dataeff.report import terminal
 
     if console.is_terminal:
@@ -35,8 +34,7 @@ def show_board(folder: Path, board: Board, more: str = "") -> None:
             console.print(part)
     else:
         click.echo(terminal.plain_text(board))
-    claims = ", claims.csv" if len(board.claims) else ""
-    click.echo(f"\nWritten: {folder}/leaderboard.csv, runs.csv, classes.csv{claims}{more}")
+    click.echo(f"\nWritten: {folder}/{', '.join(written)}")
 
 
 def say(text: str, bold: bool = False) -> None:

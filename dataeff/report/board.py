@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dataeff.errors import DataeffError
 from dataeff.files import read_json, uncollected, write_csv
 from dataeff.plural import counted
 from dataeff.report import MARGIN, read
 from dataeff.report.claims import claims_table
 from dataeff.report.composed import compositions
-from dataeff.report.curves import read_curves
 from dataeff.report.frames import RUN_KEYS, Record, finished, of_strategy, of_table
 from dataeff.report.stats import paired
 from dataeff.report.table import leaderboard
+from dataeff.report.tables import read_measured
 from dataeff.report.words import matched_to
 
 
@@ -28,6 +27,7 @@ class Board:
     cell and epoch; `classes` one per line of `table` and class; `compositions` one per composed
     strategy; `claims` one per claim of the suite and table. `conditions` are the values behind each
     short name, `notes` what was split, left out, matched or flagged, one sentence each.
+    `from_tables` says that there are no cells: `runs` and `classes` were read from their files.
     """
 
     suite: dict[str, Any]
@@ -40,34 +40,30 @@ class Board:
     claims: pd.DataFrame
     conditions: dict[str, dict[str, Any]]
     notes: list[str]
+    from_tables: bool = False
 
 
 @uncollected()
 def read_board(folder: Path, margin: float = MARGIN, target: float | None = None) -> Board:
     """Read the results of a suite; what may not be compared is split or left out, and said so."""
     suite = read.read_suite(folder)
-    found, notes = read.current_runs(folder, suite)
-    if not found:
-        raise DataeffError(
-            f"{folder} holds no runs of this suite yet; type: dataeff run {folder.name}"
-        )
-    runs = read.runs_table(found)
-    curves = read_curves(folder, runs)
+    found = read_measured(folder, suite, folder.name)
+    runs, curves, conditions = found.runs, found.curves(), found.conditions
     entries = read_json(folder / "match.json") or []
     matches = read.matches_of(entries, suite)
     suite["published"] = read.published_lines(suite, matches)
-    conditions = {run.label[1]: run.conditions for run in found}
     return Board(
         suite=suite,
         margin=margin,
         table=leaderboard(runs, curves, suite, margin, target),
         runs=runs,
         curves=curves,
-        classes=read.classes_table(found, suite["reference"]),
+        classes=found.classes(),
         compositions=compositions(runs, suite["reference"], margin),
         claims=claims_table(runs, suite, margin, matches),
         conditions=conditions,
-        notes=[*_split(conditions), *notes, *_matched(entries, runs), *contended(runs)],
+        notes=[*_split(conditions), *found.notes, *_matched(entries, runs), *contended(runs)],
+        from_tables=found.from_tables,
     )
 
 
@@ -127,13 +123,19 @@ def places(board: Board) -> list[str]:
     return [" ".join(line).strip() for line in board.claims[names].to_numpy(str)]
 
 
-def write_tables(folder: Path, board: Board) -> None:
-    """Write leaderboard.csv, runs.csv and classes.csv, and claims.csv where there are claims."""
-    write_csv(folder / "leaderboard.csv", board.table)
-    write_csv(folder / "runs.csv", board.runs)
-    write_csv(folder / "classes.csv", board.classes)
+def write_tables(folder: Path, board: Board) -> list[str]:
+    """Write leaderboard.csv, runs.csv and classes.csv, and claims.csv where there are claims.
+
+    What the board was read from stays as it is. Returns the names of the files.
+    """
+    tables = {"leaderboard.csv": board.table}
+    if not board.from_tables:
+        tables |= {"runs.csv": board.runs, "classes.csv": board.classes}
     if len(board.claims):
-        write_csv(folder / "claims.csv", board.claims)
+        tables["claims.csv"] = board.claims
     else:
         # Those that an earlier version of the suite made are no longer judged.
         (folder / "claims.csv").unlink(missing_ok=True)
+    for name, table in tables.items():
+        write_csv(folder / name, table)
+    return list(tables)

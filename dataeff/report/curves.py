@@ -10,12 +10,15 @@ import numpy as np
 import pandas as pd
 
 from dataeff.files import read_bytes
-from dataeff.report.frames import KEYS, RUN_KEYS, finished
+from dataeff.report.frames import KEYS, RUN_KEYS, finished, numbers
 from dataeff.report.stats import Array
 
 Reader = Callable[[Array, Array, Array], Array]
 """What reads wanted numbers off a curve: its times, its accuracies, and what is wanted."""
-_WANTED = ("epoch", "prepare_seconds", "train_seconds", "test_top1", "train_loss", "kept", "mixed")
+_CLOCKS, _TOLD = ("prepare_seconds", "train_seconds"), ("test_top1", "train_loss", "kept", "mixed")
+_WANTED = ("epoch", *_CLOCKS, *_TOLD)
+# Published accuracies have five decimals; one test image of a million is twenty times as much.
+_ROUNDED = 5e-6
 
 
 def read_curves(folder: Path, runs: pd.DataFrame) -> pd.DataFrame:
@@ -29,11 +32,43 @@ def read_curves(folder: Path, runs: pd.DataFrame) -> pd.DataFrame:
             bodies.setdefault(header, {})[number] = body
     parts = [_parsed(*part) for part in bodies.items()] or [pd.DataFrame({"run": []}, dtype=float)]
     lines = pd.concat(parts, ignore_index=True).reindex(columns=["run", *_WANTED])
-    keys = cells[[*RUN_KEYS, "strategy", "seed"]].iloc[lines.pop("run").astype(int)]
-    keys = keys.set_axis([*KEYS, "strategy", "seed"], axis=1).reset_index(drop=True)
-    seconds = lines["prepare_seconds"] + lines["train_seconds"]
-    told = lines[list(_WANTED[3:])].astype(float)
-    return keys.assign(epoch=lines["epoch"] + 1, seconds=seconds, **told)
+    keys = _keys(cells).iloc[lines.pop("run").astype(int)].reset_index(drop=True)
+    return _curves(keys, _from_one(lines))
+
+
+def published_curves(lines: pd.DataFrame | None, runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the same from the lines of curves.csv, as far as there are any of finished cells."""
+    keys = _keys(finished(runs))
+    if lines is None or lines.empty:
+        return _curves(keys[:0], pd.DataFrame(columns=["epoch", "seconds"], dtype=float))
+    # Tables of version 0.1.0 and before hold epochs as cells do, all of the same conditions.
+    lines = lines if "seconds" in lines else _from_one(lines)
+    lines = lines.merge(keys, on=[name for name in keys if name in lines])
+    seen, ends = (numbers(table, "test_top1").to_numpy() for table in (lines, runs))
+    return _curves(lines[list(keys)], lines.assign(test_top1=_unrounded(seen, ends)))
+
+
+def _unrounded(seen: Array, ends: Array) -> Array:
+    """Return accuracies on the way as runs ended with the same, for them to be as good as those."""
+    known = np.append(np.unique(ends[~np.isnan(ends)]), np.inf)
+    near = known[np.searchsorted(known, seen - _ROUNDED).clip(max=len(known) - 1)]
+    return np.where(np.abs(near - seen) <= _ROUNDED, near, seen)
+
+
+def _keys(cells: pd.DataFrame) -> pd.DataFrame:
+    names = [*KEYS, "strategy", "seed"]
+    return cells[[*RUN_KEYS, "strategy", "seed"]].set_axis(names, axis=1)
+
+
+def _from_one(epochs: pd.DataFrame) -> pd.DataFrame:
+    """Return epochs counted from one, and the seconds of both clocks after each."""
+    prepare, train = (epochs[name] for name in _CLOCKS)
+    return epochs.assign(epoch=epochs["epoch"] + 1, seconds=prepare + train)
+
+
+def _curves(keys: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:
+    told = lines.reindex(columns=list(_TOLD)).astype(float)
+    return keys.assign(epoch=lines["epoch"], seconds=lines["seconds"], **told)
 
 
 def _parsed(header: bytes, bodies: dict[int, bytes]) -> pd.DataFrame:

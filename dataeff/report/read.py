@@ -1,6 +1,7 @@
 """Reading results: the records of a suite as it stands now, and a word on what is left out."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ from dataeff.report.frames import KEYS, Record, finished, numbers
 
 Matches = dict[tuple[str, str, str], str]
 """What the suite's patterns have become, by task, conditions and pattern."""
+OTHER_TASK = "the task {} was another one then"
+"""Why a run of a task that has changed is left out."""
 
 
 class Read(NamedTuple):
@@ -89,7 +92,7 @@ def current_runs(folder: Path, suite: dict[str, Any]) -> tuple[list[Read], list[
         task, conditions, strategy = run.label
         counts = suite.get("counts", {}).get(task, {}).get(strategy, {}).get(conditions)
         if run.suite[0] != tasks.get(task):
-            left_out[f"the task {task} was another one then"] += 1
+            left_out[OTHER_TASK.format(task)] += 1
         elif run.suite[1] != data.get(task):
             left_out[f"the data of {task} were others then"] += 1
         elif counts is None:
@@ -101,7 +104,12 @@ def current_runs(folder: Path, suite: dict[str, Any]) -> tuple[list[Read], list[
     kept += _newest(undecided, left_out)
     places = {name: place for place, name in enumerate(tasks)}
     kept.sort(key=lambda run: (places[run.label[0]], run.line["folder"]))
-    return kept, [
+    return kept, told_left_out(left_out)
+
+
+def told_left_out(left_out: Mapping[str, int]) -> list[str]:
+    """Say how many runs were left out, by the reason."""
+    return [
         f"{counted(count, 'run was', 'runs were')} left out: {why}."
         for why, count in left_out.items()
     ]

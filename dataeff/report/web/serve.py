@@ -10,6 +10,7 @@ from pathlib import Path
 from time import monotonic
 
 from dataeff.errors import DataeffError
+from dataeff.report.tables import TABLES
 
 HOSTS = ("127.0.0.1", "localhost")
 # Making the page takes processor time from the runs being measured: at most one part in so many.
@@ -22,7 +23,9 @@ Make = Callable[[], bytes | Path]
 def results_version(folder: Path) -> str:
     """Return a short text that changes when the results of a suite change, not when it is read."""
     told = hashlib.sha256()
-    for path in [folder / "suite.json", *sorted(folder.glob("*/run.json"))]:
+    # Where there are cells, tables are made from them.
+    cells = sorted(folder.glob("*/run.json")) or [folder / name for name in TABLES]
+    for path in [folder / "suite.json", *cells]:
         with suppress(OSError):
             found = path.stat()
             told.update(f"{path.parent.name}/{found.st_mtime_ns}/{found.st_size}\n".encode())
