@@ -4,15 +4,16 @@ import copy
 
 import torch
 
-from dataeff import Batch, Strategy, hookimpl
+from dataeff import Batch, Plan, Strategy, hookimpl
 
 
 class Holding(Strategy):
     """What strategies share that fill batches up with what they select.
 
     A full batch has the task's size, or that of the batch that comes in where this is larger. What
-    is left at the end of an epoch makes a smaller one; a single last row joins the batch before it
-    or, where there is none left to train, goes: BatchNorm has no variance of one.
+    is left at the end of an epoch makes a smaller one; a last few rows join the batch before it, as
+    those of a plan do. Where that is trained already, they are trained by themselves, and a single
+    one goes: BatchNorm has no variance of one.
     """
 
     @hookimpl
@@ -31,7 +32,7 @@ class Holding(Strategy):
         batch.become(Batch.cat(self.held))
         self.held = []
         is_last = run.batch + 1 == run.batches
-        if count > full + is_last:
+        if count > full and not (is_last and Plan.joins(count - full, full)):
             numbers = torch.arange(count)
             rest = copy.copy(batch)
             rest.keep_rows(numbers[full:])

@@ -27,7 +27,8 @@ class RhoLoss(Strategy):
     are trained on halves of the training samples, and each tells the losses of the other half. The
     paper takes the epoch of lowest validation loss; there are no further samples to tell it by, so
     this takes the last one. `score_mode=train` scores candidates as the authors' code does, with
-    the statistics of their batch, which BatchNorm counts. A batch keeps two rows at least.
+    the statistics of their batch, which BatchNorm counts. A batch keeps two rows at least; a last
+    batch of candidates that would keep but a few joins the one before, as it would in any plan.
     """
 
     keep: Share = 0.1
@@ -65,14 +66,28 @@ class RhoLoss(Strategy):
     @hookimpl(wrapper=True)
     def plan_epoch(self, run):
         plan = yield
-        return Plan.cut(plan.rows, round(run.task.batch_size / self.keep))
+        candidates = Plan.cut(plan.rows, round(run.task.batch_size / self.keep))
+        return without_short_end(candidates, self.keep)
 
     @hookimpl
     def select_batch(self, run, batch):
-        # Rounded, so that a whole batch of candidates leaves exactly a batch of the task's size.
-        count = min(batch.R, max(2, round(self.keep * batch.R)))
+        count = kept_of(batch.R, self.keep)
         if count == batch.R:
             return
         losses = losses_of(run, batch.x, batch.y, self.score_mode)
         excess = batch.per_row(losses - self.irreducible[batch.idx])
         batch.keep_rows(excess.topk(count).indices)
+
+
+def kept_of(rows, keep):
+    """Return how many of so many candidates are trained."""
+    # Rounded, so that a whole batch of candidates leaves exactly a batch of the task's size.
+    return min(rows, max(2, round(keep * rows)))
+
+
+def without_short_end(plan, keep):
+    """Return the plan; its last two batches are one if the last would leave too few to train."""
+    last = [kept_of(rows, keep) for rows in plan.sizes[-2:]]
+    if len(last) < 2 or not Plan.joins(last[1], last[0]):
+        return plan
+    return Plan(plan.rows, [*plan.sizes[:-2], sum(plan.sizes[-2:])])

@@ -204,14 +204,15 @@ def test_an_epoch_of_batches_goes_round_until_as_many_rows_have_passed(installed
 @pytest.mark.parametrize(
     ("times", "rows", "sizes"),
     [
-        (1.0, [0, 1, 2, 3, 4], [3, 2]),
-        (1.4, [0, 1, 2, 3, 4, 0, 1], [3, 2, 2]),
-        (2.0, [0, 1, 2, 3, 4] * 2, [3, 2, 3, 2]),
-        (2.8, [0, 1, 2, 3, 4] * 2 + [0, 1, 2, 3], [3, 2, 3, 2, 4]),
+        (1.0, [*range(15)], [8, 7]),
+        (1.2, [*range(15), *range(3)], [8, 10]),
+        (1.4, [*range(15), *range(6)], [8, 7, 6]),
+        (2.0, [*range(15)] * 2, [8, 7, 8, 7]),
+        (2.6, [*range(15)] * 2 + [*range(9)], [8, 7, 8, 7, 9]),
     ],
 )
 def test_a_plan_gone_through_again(times, rows, sizes):
-    plan = repeated(Plan(torch.arange(5), [3, 2]), times)
+    plan = repeated(Plan(torch.arange(15), [8, 7]), times)
     assert (plan.rows[:, 0].tolist(), plan.sizes) == (rows, sizes)
 
 

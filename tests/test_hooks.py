@@ -389,10 +389,10 @@ def test_hook_plan_epoch(installed):
     @wrapper
     def plan_epoch(run, epoch, kept):
         plan = yield
-        return Plan.cut(plan.rows[:10], 4)
+        return Plan.cut(plan.rows[:21], 8)
 
     record = train_tiny(Probe(plan_epoch=plan_epoch), installed=installed).record
-    assert record["rows"]["trained"] == 40
+    assert record["rows"]["trained"] == 84
     assert record["steps"] == 12
 
 

@@ -67,32 +67,34 @@ def test_units_are_cut_by_rows(p, s, batch_size, seed):
     expected = [(i, i + 1) for i in range(0, 2 * p, 2)] + [(i,) for i in range(2 * p, 2 * p + s)]
     assert sorted(units(plan)) == expected
     assert all(size == batch_size for size in plan.sizes[:-1])
-    assert not plan.sizes or plan.sizes[-1] <= batch_size + 1
+    assert not plan.sizes or plan.sizes[-1] <= batch_size + 4
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(2, 9), st.integers(0, 2**31))
-def test_homogeneous_batches_are_of_one_kind_and_never_of_one_row(p, s, batch_size, seed):
+def test_homogeneous_batches_are_of_one_kind_and_never_of_few_rows(p, s, batch_size, seed):
     pairs, singles = torch.arange(2 * p).view(p, 2), torch.arange(2 * p, 2 * p + s)
     plan = pairing.homogeneous(pairs, singles, batch_size, seeded(seed))
     rows = units(plan)
     expected = [(i, i + 1) for i in range(0, 2 * p, 2)] + [(i,) for i in range(2 * p, 2 * p + s)]
     assert sorted(rows) == expected
     assert p + s <= 1 or min(plan.sizes) > 1
-    if min(p, s) > 1:
+    # A kind of up to four joins the other; where batches are that small, so may the last one.
+    if min(p, s, batch_size) > 4:
+        assert min(plan.sizes) > 4
         kinds, start = [], 0
         for size in plan.sizes:
             (kind,) = {len(row) for row in rows[start : start + size]}
             kinds.append(kind)
             start += size
-        # A tail of one joins the batch before it.
+        # A tail of up to four joins the batch before it.
         counts = {2: batches_of(p, batch_size), 1: batches_of(s, batch_size)}
         assert Counter(kinds) == counts
         assert len([size for size in plan.sizes if size < batch_size]) <= 2
-        assert max(plan.sizes) <= batch_size + 1
+        assert max(plan.sizes) <= batch_size + 4
 
 
 def batches_of(rows, batch_size):
-    return math.ceil(rows / batch_size) - (rows > batch_size and rows % batch_size == 1)
+    return math.ceil(rows / batch_size) - (rows > batch_size and 0 < rows % batch_size <= 4)
 
 
 def test_homogeneous_batches_come_in_any_order():
@@ -105,7 +107,7 @@ def test_homogeneous_batches_come_in_any_order():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "full"), [([16, 16, 17], 16), ([16, 4], 16), ([5], 5), ([8, 8, 3], 8)]
+    ("sizes", "full"), [([16, 16, 17], 16), ([16, 5], 16), ([5], 5), ([8, 8, 3], 8)]
 )
 def test_rows_per_batch_are_those_of_the_plan(sizes, full):
     assert pairing.batch_size_of(Plan(torch.arange(sum(sizes)), sizes)) == full

@@ -91,7 +91,7 @@ def test_an_epoch_trains_as_many_rows_as_samples_less_pairs(name, seed):
 
 def steps_of(rows, batch_size=TASK.batch_size):
     full, rest = divmod(rows, batch_size)
-    return max(1, full + (rest > 1))
+    return max(1, full + (rest > 4))
 
 
 @pytest.mark.parametrize("name", ["mixtrain_cutmix", "mixtrain_mixup"])

@@ -3,10 +3,11 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from dataeff_plugins.rho_loss import without_short_end
 from probes import Stateless
 from selections import watched
 
-from dataeff import DataeffError, hookimpl
+from dataeff import DataeffError, Plan, hookimpl
 from dataeff.testing import TASK, train_tiny, weights
 
 QUICK = "epochs=1"
@@ -92,7 +93,7 @@ def test_whole_batches_of_candidates_leave_a_batch_of_the_tasks_size(installed, 
         if number % per_epoch:
             assert (many, few) == (candidates, size)
         else:
-            assert few == max(2, round(keep * many))
+            assert few == max(2, round(keep * many)) > 4
     assert result.record["rows"]["scored"] == 2 * 81 + 81, "candidates, and the table once"
 
 
@@ -122,12 +123,19 @@ def test_halves_are_drawn_anew_by_each_seed(installed):
 def test_batch_norm_counts_candidates_only_in_train_mode(installed):
     counted = {}
     for mode in ("eval", "train"):
-        text = f"rho_loss[keep=0.25,{QUICK},score_mode={mode}]"
+        text = f"rho_loss[keep=0.3,{QUICK},score_mode={mode}]"
         result = train_tiny(text, installed=installed)
         state = result.run.model.state_dict()
         (counted[mode],) = {int(v) for k, v in state.items() if k.endswith("num_batches_tracked")}
         assert result.record["steps"] == 8
     assert counted == {"eval": 8, "train": 16}
+
+
+@pytest.mark.parametrize(
+    ("rows", "sizes"), [(90, [64, 26]), (85, [64, 21]), (81, [81]), (66, [66]), (17, [17])]
+)
+def test_a_last_batch_of_candidates_that_leaves_few_joins_the_one_before(rows, sizes):
+    assert without_short_end(Plan.cut(torch.arange(rows), 64), keep=0.25).sizes == sizes
 
 
 def test_without_validation_samples_it_says_what_to_write(installed):

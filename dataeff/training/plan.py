@@ -8,6 +8,8 @@ from torch import Tensor
 
 from dataeff.errors import DataeffError
 
+_FEW = 4
+
 
 class Rows(NamedTuple):
     """The rows of one planned batch."""
@@ -27,7 +29,8 @@ class Rows(NamedTuple):
 class Plan:
     """Rows (M, k) of sample indices, padded with -1, and how many rows each batch takes.
 
-    A last batch of one row joins the one before it: BatchNorm has no variance of one.
+    A last batch of up to four rows joins the one before it, if that has more of them: a whole step
+    on so few would follow their noise. A single row always does: BatchNorm has no variance of one.
     """
 
     def __init__(self, rows: Tensor, sizes: list[int]) -> None:
@@ -35,8 +38,13 @@ class Plan:
             raise ValueError(f"batch sizes add up to {sum(sizes)}, the plan has {len(rows)} rows")
         self.rows = rows if rows.ndim == 2 else rows[:, None]
         self.sizes = [size for size in sizes if size]
-        if len(self.sizes) > 1 and self.sizes[-1] == 1:
-            self.sizes[-2:] = [self.sizes[-2] + 1]
+        if len(self.sizes) > 1 and self.joins(self.sizes[-1], self.sizes[-2]):
+            self.sizes[-2:] = [sum(self.sizes[-2:])]
+
+    @staticmethod
+    def joins(rows: int, before: int) -> bool:
+        """Say whether a last batch of so many rows joins the one before it, which has `before`."""
+        return rows <= 1 or (rows <= _FEW and rows < before)
 
     @classmethod
     def cut(cls, rows: Tensor, batch_size: int) -> Self:

@@ -25,10 +25,10 @@ def shuffled_units(pairs, singles, batch_size, generator):
 def homogeneous(pairs, singles, batch_size, generator):
     """Return a plan whose batches hold only pairs or only singles, in random order of batches.
 
-    A lone pair or single joins a batch of the other kind: BatchNorm has no variance of one.
+    A kind of few rows joins a batch of the other, as a last few of any plan join the one before.
     """
     kinds = sorted((pairs, _padded(singles)), key=len)
-    if len(kinds[0]) <= 1:
+    if Plan.joins(len(kinds[0]), batch_size):
         return Plan.cut(torch.cat(kinds[::-1]), batch_size)
     batches = []
     for rows in kinds:
