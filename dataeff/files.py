@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
+from numpy.typing import NDArray
 from pydantic_core import from_json
 
 from dataeff.errors import DataeffError
@@ -132,6 +134,12 @@ def write_parquet(path: Path, table: pd.DataFrame) -> None:
     """Write a table by write-then-rename."""
     with written_whole(path) as partial:
         table.to_parquet(partial, index=False)
+
+
+def write_bits(path: Path, flags: NDArray[np.bool_]) -> None:
+    """Write flags by write-then-rename, eight to a byte; how many there are is not written."""
+    with written_whole(path) as partial:
+        partial.write_bytes(np.packbits(flags).tobytes())
 
 
 @contextmanager

@@ -151,7 +151,8 @@ def numbers(cell):
     epochs = epochs.drop(columns=["prepare_seconds", "train_seconds"])
     samples = pd.read_parquet(cell.folder / "samples.parquet").fillna(-1)
     rest = {key: value for key, value in record(cell).items() if key not in TIMES}
-    return rest, epochs.to_dict("list"), samples.to_dict("list")
+    hits = (cell.folder / "hits.bin").read_bytes()
+    return rest, epochs.to_dict("list"), samples.to_dict("list"), hits
 
 
 def kinds(events):

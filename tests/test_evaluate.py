@@ -45,7 +45,7 @@ def test_evaluation_leaves_the_model_as_it_was(installed):
     frozen.eval()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     figures = evaluate(model, data.test, torch.arange(500), 64)
-    assert set(figures) == {"top1", "top5", "macro_f1", "loss", "classes"}
+    assert set(figures) == {"top1", "top5", "macro_f1", "loss", "classes", "hits"}
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert model.training
     assert not frozen.training

@@ -73,7 +73,7 @@ def test_a_killed_cell_resumes_to_the_same_numbers(bench, others):
     assert [event.record["epoch"] for event in events if event.kind == "epoch"] == [1, 2]
     assert numbers(cell) == whole
     left = [path.name for path in cell.folder.iterdir()]
-    assert sorted(left) == ["epochs.csv", "held", "run.json", "samples.parquet"]
+    assert sorted(left) == ["epochs.csv", "held", "hits.bin", "run.json", "samples.parquet"]
     assert pd.read_csv(cell.folder / "epochs.csv")["train_seconds"].is_monotonic_increasing
 
 

@@ -55,6 +55,7 @@ def test_a_cell_leaves_the_files_of_the_design(bench):
     assert {path.name for path in cell.folder.iterdir()} == {
         "held",
         "epochs.csv",
+        "hits.bin",
         "run.json",
         "samples.parquet",
     }

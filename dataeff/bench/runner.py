@@ -21,7 +21,7 @@ from dataeff.bench.results import held, settled
 from dataeff.bench.schedule import Schedule
 from dataeff.composition import Composition
 from dataeff.errors import one_line
-from dataeff.files import write_csv, write_parquet, write_text
+from dataeff.files import write_bits, write_csv, write_parquet, write_text
 from dataeff.lab import Lab
 from dataeff.plugins import load_plugins
 from dataeff.training.cell import OnEpoch
@@ -156,6 +156,8 @@ def run_cell(cell: Cell, lab: Lab, results: Path, on_epoch: OnEpoch) -> None:
         write_csv(cell.folder / "epochs.csv", pd.DataFrame(result.epochs))
         columns = {name: column.numpy() for name, column in result.samples.items()}
         write_parquet(cell.folder / "samples.parquet", pd.DataFrame(columns))
+        if result.hits is not None:
+            write_bits(cell.folder / "hits.bin", result.hits.numpy())
     except Exception as error:
         _fail(cell, f"{type(error).__name__}: {error}", traceback.format_exc())
         return

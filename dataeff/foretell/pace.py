@@ -138,6 +138,8 @@ class Site:
         validation = trial.test(job.run, data.train, job.run.split("validation"))
         test = trial.test(job.run, data.test, torch.arange(len(data.test)))
         disk = table_bytes(job.run) + _record_bytes(cell, data.classes) + _HEADER
+        # A bit per test image.
+        disk += len(data.test) // 8
         checkpoint = state_bytes(job.run) + sum(trial.children)
 
         def fill(line: Estimate, run: Run) -> Estimate:

@@ -40,6 +40,11 @@ class Result:
         """Return the run, as its strategies saw it."""
         return self.job.run
 
+    @property
+    def hits(self) -> Tensor | None:
+        """Return which test images the last test got right, in their order; None without a test."""
+        return self.job.hits
+
 
 def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result:
     """Train a run that is set up, from its start or from its checkpoint, and measure it."""
@@ -48,7 +53,10 @@ def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result
     def tested() -> dict[str, Any]:
         for line in job.history:
             line.pop("test_classes", None)
-        return _named("test", _evaluated(job, test, torch.arange(len(test))))
+        figures = _evaluated(job, test, torch.arange(len(test)))
+        # Not in the line, which is told to whoever watches.
+        job.hits = figures.pop("hits").cpu()
+        return _named("test", figures)
 
     def measure(job: Job) -> dict[str, float]:
         number = run.epoch + 1
@@ -87,8 +95,7 @@ def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result
 def validated(job: Job) -> dict[str, float]:
     """Return the validation metrics of a run as it stands: what strategies may see of it."""
     figures = _evaluated(job, job.train, job.run.split("validation"))
-    figures.pop("classes", None)
-    return figures
+    return {name: value for name, value in figures.items() if name not in ("classes", "hits")}
 
 
 def _evaluated(job: Job, split: Split, samples: Tensor) -> dict[str, Any]:

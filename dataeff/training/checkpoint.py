@@ -26,7 +26,7 @@ PLAIN = (bool, int, float, str, type(None))
 _CONTAINERS = {"tuple": tuple, "set": set, "frozenset": frozenset, "deque": collections.deque}
 _STATES = ("model", "optimizer", "ledger", "meter", "streams")
 _OF_RUN = ("epoch", "epochs")
-_OF_JOB = ("prepared", "stopped", "version", "train_loss", "artefacts", "history")
+_OF_JOB = ("prepared", "stopped", "version", "train_loss", "artefacts", "history", "hits")
 
 
 def _holders(job: Job) -> Iterator[tuple[str, Any]]:

@@ -11,7 +11,7 @@ from dataeff.training.network import cross_entropy, eval_mode
 
 @torch.no_grad()
 def evaluate(model: nn.Module, split: Split, indices: Tensor, batch_size: int) -> dict[str, Any]:
-    """Return top-1, top-5, macro F1, mean loss and the accuracy of each class."""
+    """Return top-1, top-5, macro F1, mean loss, the accuracy of each class and which are hits."""
     if not len(indices):
         return {}
     with eval_mode(model):
@@ -22,7 +22,8 @@ def evaluate(model: nn.Module, split: Split, indices: Tensor, batch_size: int) -
 def metrics(logits: Tensor, y: Tensor) -> dict[str, Any]:
     """Return the figures of merit of these logits, accuracies in percent.
 
-    `classes` has the number of samples and of hits of every class.
+    `classes` has the number of samples and of hits of every class; `hits` says of each sample, on
+    its device, whether it is one.
     """
     classes = logits.shape[1]
     ranked = logits.topk(min(5, classes), dim=1).indices
@@ -35,7 +36,8 @@ def metrics(logits: Tensor, y: Tensor) -> dict[str, Any]:
     }
     named = dict(zip(figures, torch.stack([*figures.values()]).tolist(), strict=True))
     right = torch.bincount(y[hits[:, 0]], minlength=classes)
-    return {**named, "classes": [torch.bincount(y, minlength=classes).tolist(), right.tolist()]}
+    counts = [torch.bincount(y, minlength=classes).tolist(), right.tolist()]
+    return {**named, "classes": counts, "hits": hits[:, 0].contiguous()}
 
 
 def macro_f1(predicted: Tensor, y: Tensor, classes: int) -> Tensor:

@@ -1,0 +1,80 @@
+"""Hits: which test images each cell got right, and what images add to the error of a difference.
+
+Cells of one table are tested on the same images. An error over seeds says how far a difference
+would move with new seeds on these images; with new images it would move further, by as much as
+strategies differ in what they get right, and no number of seeds lessens that.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from dataeff.files import read_bytes
+from dataeff.report.frames import finished, numbers, of_strategy
+from dataeff.report.stats import Flags
+
+
+def read_hits(path: str | Path, images: int) -> Flags | None:
+    """Return which of so many test images a cell got right, in their order.
+
+    None where there is no such file, as of cells from before it was kept, or one of other images.
+    """
+    try:
+        packed = np.frombuffer(read_bytes(path), np.uint8)
+    except FileNotFoundError:
+        return None
+    if len(packed) != -(-images // 8):
+        return None
+    return np.unpackbits(packed, count=images).view(np.bool_)
+
+
+def image_error(ours: Flags, theirs: Flags) -> float:
+    """Return the standard error, in points, that the images add to the mean difference.
+
+    Both are seeds x images, of the same seeds. A difference is taken as mu + seed + image + rest,
+    all at random, and the variance of `image` is estimated by the analysis of variance; where less
+    than none is found, it is none. NaN for fewer than two seeds or images.
+    """
+    difference = 100 * (ours.astype(float) - theirs)
+    n, m = difference.shape
+    if min(n, m) < 2:
+        return np.nan
+    of_images = difference.mean(0)
+    rest = difference - of_images
+    rest -= rest.mean(1, keepdims=True)
+    mean_square_images = n * of_images.var(ddof=1)
+    mean_square_rest = (rest**2).sum() / ((n - 1) * (m - 1))
+    return float(np.sqrt(max(0.0, (mean_square_images - mean_square_rest) / n) / m))
+
+
+def image_errors(folder: Path, runs: pd.DataFrame, reference: str) -> dict[str, float]:
+    """Return what the images add to the error of each strategy's difference to the reference.
+
+    `runs` are those of one table. Who shares fewer than two seeds with the reference, of which it
+    is known what they got right, is left out.
+    """
+    cells = finished(runs)
+    theirs = _hits_of(folder, cells, reference)
+    errors = {}
+    for strategy in cells.loc[cells["strategy"] != reference, "strategy"].unique():
+        ours = _hits_of(folder, cells, strategy)
+        seeds = [seed for seed in ours if seed in theirs]
+        if len(seeds) > 1:
+            errors[strategy] = image_error(
+                *(np.stack([hits[seed] for seed in seeds]) for hits in (ours, theirs))
+            )
+    return errors
+
+
+def _hits_of(folder: Path, cells: pd.DataFrame, strategy: str) -> dict[int, Flags]:
+    """Return what a strategy got right, by seed."""
+    # A table has one test set: another length, in a folder copied here, is another one.
+    images = numbers(cells, "test_samples").min()
+    if not images > 0:
+        return {}
+    folders = of_strategy(cells, strategy)["folder"]
+    read = {
+        seed: read_hits(f"{folder}/{cell}/hits.bin", int(images)) for seed, cell in folders.items()
+    }
+    return {seed: hits for seed, hits in read.items() if hits is not None}
