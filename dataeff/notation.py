@@ -54,6 +54,11 @@ def split_parts(text: str) -> list[str]:
         return [text] if text else []
 
 
+def pattern_of(label: str) -> str:
+    """Return what a strategy is with any numbers: `name[share=?]`."""
+    return re.sub(r"(?<==)[\d.]+(?=[,\]])", FREE, label)
+
+
 def is_open(label: str) -> bool:
     """Say whether a label, in canonical form, has a value that is still to be found."""
     return bool(re.search(r"=\?[,\]]", label))

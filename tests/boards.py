@@ -7,6 +7,10 @@ import pandas as pd
 
 from dataeff.report.board import Board
 from dataeff.report.claims import COLUMNS as CLAIM_COLUMNS
+from dataeff.report.columns import NAMES
+from dataeff.report.stats import Interval
+from dataeff.report.verdicts import Ends, Verdicts
+from dataeff.report.words import against_line, verdict_words
 
 PHASES = ("plan", "load", "score", "select", "transform", "forward", "backward", "step", "other")
 METHODS = {
@@ -31,6 +35,7 @@ CONDITIONS = {
     "matmul_precision": "highest",
 }
 
+FOOT = "Settled: 5 of 9. The chance is 4%."
 PUBLISHED = ("accuracy", "speedup", "macro_f1", "hours", "train_loss", "test_loss")
 
 
@@ -75,7 +80,7 @@ def board(
         "name": "hand",
         "title": "A board made by hand",
         "seeds": seeds,
-        "strategies": strategies,
+        "strategies": [name for name in strategies if name not in controls],
         "tasks": {task: {"dataset": task, "model": "resnet8", "epochs": epochs} for task in tasks},
         "published": papers,
         "task_ids": {task: f"id-{task}" for task in tasks},
@@ -95,6 +100,7 @@ def board(
         conditions={
             name: CONDITIONS | {"threads": 2 + place} for place, name in enumerate(conditions)
         },
+        feet={(task, name): [FOOT] for task in tasks for name in conditions},
         notes=list(notes),
     )
 
@@ -127,9 +133,9 @@ def without_runs(base, *strategies):
     blank = table["strategy"].isin(strategies)
     numbers = table.select_dtypes("float").columns
     table.loc[blank, numbers] = np.nan
-    table.loc[blank, ["verdict", "sentence", "against_controls"]] = ""
-    table.loc[blank, "n"] = 0
-    table.loc[blank, "pareto"] = False
+    table.loc[blank, ["verdict", "sentence", "against_line"]] = ""
+    table.loc[blank, ["n", "look"]] = 0
+    table.loc[blank, ["pareto", "settled"]] = False
     kept = {
         frame: getattr(base, frame)[~getattr(base, frame)["strategy"].isin(strategies)]
         for frame in ("runs", "curves", "classes", "compositions")
@@ -186,21 +192,24 @@ def _measure(draw, methods, controls, task, conditions, seeds, epochs, classes):
         "peak_memory_mib": 425.4,
     }
     frame = frame.assign(**numbers)
-    tier = np.where(frame["verdict"] == "faster and no worse", 0, np.where(speed > 1.05, 2, 1))
-    order = pd.Series(np.lexsort((-speed, tier))).argsort() + 1.0
-    frame.insert(2, "rank", order)
     frame["sentence"] = [_sentence(line, seeds) for line in frame.itertuples()]
     frame.loc[0, ["verdict", "sentence"]] = ""
     control = frame["strategy"].isin(controls)
-    better = "better, +0.81 points (+0.60..+1.02), against random_backprop at 1.44x"
-    told = ~control & (frame["speedup"] > 1.1) & bool(controls)
+    told = ~control & (frame["strategy"] != names[0]) & bool(controls) & (seeds > 1)
+    frame["gain"] = np.where(told, gap + 5 * np.log(speed), np.nan)
+    ends = {"gain_low": frame["gain"] - 0.5, "gain_high": frame["gain"] + 0.5}
+    frame = frame.assign(**ends)
+    gains = frame[["gain", "gain_low", "gain_high"]].to_numpy()
     fast, good = frame["speedup"].to_numpy(), frame["accuracy"].to_numpy()
     beaten = (fast[:, None] < fast) & (good[:, None] < good)
     frame = frame.assign(
         pareto=~beaten.any(1),
-        ranked=True,
+        settled=frame["verdict"].str.contains(" and | but "),
+        look=seeds * (frame["verdict"] != ""),
+        margin=0.5,
+        on_clock=True,
         control=control,
-        against_controls=np.where(told, better, ""),
+        against_line=[against_line(Interval(*line)) for line in gains],
         contended=0,
         trouble="",
         note="",
@@ -208,6 +217,9 @@ def _measure(draw, methods, controls, task, conditions, seeds, epochs, classes):
         **dict.fromkeys((f"published_{name}" for name in PUBLISHED), np.nan),
         published_source="",
     )
+    frame.loc[control, ["verdict", "sentence", "settled", "look"]] = "control", "", False, 0
+    order = np.lexsort((-speed, -frame["gain"].fillna(-np.inf), control, np.arange(count) > 0))
+    frame = frame.iloc[order].reset_index(drop=True).reindex(columns=NAMES)
     cells = pd.DataFrame(
         {
             "suite": "hand",
@@ -215,6 +227,7 @@ def _measure(draw, methods, controls, task, conditions, seeds, epochs, classes):
             "strategy": np.repeat(names, seeds),
             "seed": np.tile(np.arange(seeds), count),
             "status": "finished",
+            "contended": "",
             "error": "",
             "conditions_id": conditions,
             "test_top1": accuracy.ravel(),
@@ -263,16 +276,14 @@ def _measure(draw, methods, controls, task, conditions, seeds, epochs, classes):
 def _verdict(log_speed, log_half, gap, gap_half, seeds):
     if seeds < 2:
         return "no verdict"
-    pace = "faster" if log_speed > log_half else "slower" if log_speed < -log_half else ""
-    worse, fine = gap + gap_half < 0 and gap < -0.5, gap - gap_half > -0.5
-    if pace == "faster":
-        return f"faster and {'no ' if fine else ''}worse".replace("and worse", "but worse")
-    return pace or ("worse" if worse else "undecided")
+    ends = gap - gap_half, gap + gap_half, log_speed - log_half, log_speed + log_half
+    told = Verdicts(Ends(*(np.array([end]) for end in ends)), np.array([False]), 0.5)
+    return verdict_words(told, [""])[0]
 
 
 def _sentence(line, seeds):
     if seeds < 2:
-        return f"{line.speedup:.2f}x, accuracy {line.difference:+.2f}: no verdict, for one seed"
+        return f"{line.speedup:.2f}x, accuracy {line.difference:+.2f}: no verdict; one seed"
     speed = f"{line.speedup:.2f}x ({line.speedup_low:.2f}-{line.speedup_high:.2f})"
     points = f"{line.difference:+.2f} ({line.difference_low:+.2f}..{line.difference_high:+.2f})"
     return f"{speed}, accuracy {points}: {line.verdict}"

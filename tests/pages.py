@@ -80,7 +80,8 @@ def hostile():
     board = boards.renamed(boards.board(), HOSTILE)
     evil = HOSTILE["infobatch"]
     suite = board.suite | {"title": evil, "commands": [f"dataeff run {evil}"]}
-    columns = ("sentence", "against_controls", "note", "trouble", "verdict")
+    columns = ("sentence", "against_line", "note", "trouble", "verdict")
     board = boards.changed(board, **{name: {HOSTILE["amp"]: evil} for name in columns})
     board.compositions["says"] = evil
-    return dataclasses.replace(board, suite=suite, conditions={"<c1>": {evil: evil}}, notes=[evil])
+    board = dataclasses.replace(board, suite=suite, conditions={"<c1>": {evil: evil}}, notes=[evil])
+    return dataclasses.replace(board, feet={(HOSTILE["digits"], "<c1>"): [evil]})

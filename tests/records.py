@@ -10,24 +10,31 @@ from dataeff.report.board import read_board
 class Folder:
     """A results folder in the making."""
 
-    def __init__(self, path):
+    def __init__(self, path, **asked):
         self.path = path
         path.mkdir(parents=True)
+        self.asked = {"reference": "base"} | asked
+        self.seeds = {}
         self.suite()
 
     def suite(self, **more):
+        """Write what was asked for: unless told, what has been added, in as many seeds.
+
+        What the suite adds itself are controls, and is not asked for.
+        """
+        self.asked |= more
+        methods = [name for name, (_, control) in self.seeds.items() if not control]
         content = {
             "name": "hand",
             "title": "",
-            "reference": "base",
             "task_ids": {"blobs": "t1"},
             "published": [],
-            "seeds": 3,
-            "strategies": ["base"],
+            "seeds": max((n for n, _ in self.seeds.values()), default=3),
+            "strategies": list(dict.fromkeys([self.asked["reference"], *methods])),
             "tasks": {"blobs": {"dataset": "blobs", "model": "tiny", "epochs": 2.0}},
             "commands": ["dataeff run hand"],
         }
-        (self.path / "suite.json").write_text(json.dumps(content | more))
+        (self.path / "suite.json").write_text(json.dumps(content | self.asked))
 
     def add(self, strategy, seed, accuracy=None, seconds=1.0, flops=100, status="finished", **more):
         """Write the record of one cell; without an accuracy, of one that failed.
@@ -61,6 +68,9 @@ class Folder:
                 "columns": {},
             }
         record |= more
+        most = max(self.seeds.get(strategy, (0, False))[0], seed + 1)
+        self.seeds[strategy] = most, record.get("control", False)
+        self.suite()
         cell = self.path / f"{record['task_name']}-{len(list(self.path.iterdir())):03}"
         cell.mkdir()
         (cell / "run.json").write_text(json.dumps(record))

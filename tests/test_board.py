@@ -13,6 +13,7 @@ from dataeff.report.latex import escape, latex
 from dataeff.report.plots import FIGURES, draw
 from dataeff.report.table import pareto
 from dataeff.report.terminal import plain_text
+from dataeff.report.web.page import page_text
 
 
 @pytest.fixture
@@ -23,43 +24,48 @@ def folder(tmp_path):
 # Verdicts ---------------------------------------------------------------------------------------
 
 
+NOISE = np.array([0.0, 0.1, -0.1, 0.05, -0.05])
+
+
 def test_the_verdict_is_a_sentence_on_both(folder):
     folder.fill("base", [90.0, 91.0, 90.5, 90.2, 90.8], [3.0, 3.1, 2.9, 3.0, 3.05])
     folder.fill("ours", [90.1, 91.2, 90.5, 90.3, 90.8], [2.0, 2.0, 2.0, 1.95, 2.05])
     line = folder.lines().loc["ours"]
     ratios = np.log([3 / 2, 3.1 / 2, 2.9 / 2, 3 / 1.95, 3.05 / 2.05])
-    half = 2.7764 * ratios.std(ddof=1) / np.sqrt(5)
+    # The 99% point of Student's t: speed has half of the chance of 4%, on two sides.
+    half = 3.747 * ratios.std(ddof=1) / np.sqrt(5)
     low, high = np.exp([ratios.mean() - half, ratios.mean() + half])
     assert (line["speedup_low"], line["speedup_high"]) == pytest.approx((low, high), rel=1e-4)
     assert line["verdict"] == "faster and no worse"
     assert line["sentence"] == (
-        f"1.50x faster ({low:.2f}-{high:.2f}), accuracy +0.08 (-0.02..+0.18): faster and no worse"
+        f"1.50x faster ({low:.2f}-{high:.2f}), accuracy +0.08 (-0.06..+0.22): "
+        "faster and no worse (margin 0.5)"
     )
+    assert (line["settled"], line["look"]) == (True, 5)
 
 
-def test_the_margin_decides_what_is_no_worse(folder):
+def test_the_margin_decides_what_is_no_worse_and_is_the_suites_unless_told(folder):
     folder.fill("base", [90.0, 91.0, 92.0, 93.0], [2.0] * 4)
     folder.fill("ours", [89.3, 90.35, 91.3, 92.25], [1.0, 1.01, 0.99, 1.0])
-    assert folder.lines()["verdict"].loc["ours"] == "faster but worse"
-    assert folder.lines(margin=1.0)["verdict"].loc["ours"] == "faster and no worse"
+    strict, wide = folder.lines().loc["ours"], folder.lines(margin=1.0).loc["ours"]
+    assert strict["verdict"] == "faster but worse"
+    assert wide["verdict"] == "faster and no worse"
+    ends = ["difference_low", "difference_high"]
+    assert wide[ends].tolist() == strict[ends].tolist(), "read off the same interval"
+    folder.suite(margin=1.0)
+    assert folder.lines().loc["ours", ["verdict", "margin"]].tolist() == [wide["verdict"], 1.0]
+    assert folder.lines(margin=0.5).loc["ours", "verdict"] == "faster but worse"
 
 
-def test_every_comparison_of_a_table_raises_the_bar(folder):
-    spread = np.array([-1.5, -0.5, 0.5, 1.5])
-
-    def below(t):
-        """Return accuracies whose paired t statistic against 90 is -t."""
-        return (90 + spread - t * spread.std(ddof=1) / 2).tolist()
-
-    folder.fill("base", [90.0] * 4, [1.0] * 4)
-    folder.fill("ours", below(4.5), [1.0, 1.1, 0.9, 1.0])
-    line = folder.lines().loc["ours"]
-    # p = 0.0205: below 0.05 / 2, for accuracy and time.
-    assert line["verdict"] == "worse"
-    folder.fill("other", below(0.0), [1.1, 1.0, 1.0, 0.9])
-    line = folder.lines().loc["ours"]
-    assert line["verdict"] == "undecided", "not below 0.05 / 4"
-    assert line["difference_high"] < 0, "the interval holds for itself"
+def test_every_strategy_of_a_table_widens_the_intervals(folder):
+    folder.fill("base", [90.0] * 5, [1.0] * 5)
+    folder.fill("ours", (89.9 + NOISE).tolist(), [1.0, 1.1, 0.9, 1.0, 1.05])
+    alone = folder.lines().loc["ours"]
+    folder.fill("other", (90 + 9 * NOISE).tolist(), [1.1, 1.0, 1.0, 0.9, 0.95])
+    beside = folder.lines().loc["ours"]
+    assert alone["verdict"] == "no worse, speed open"
+    assert beside["difference_low"] < alone["difference_low"]
+    assert beside["difference_high"] > alone["difference_high"]
 
 
 def test_the_reference_is_not_judged_and_one_seed_gives_no_verdict(folder):
@@ -67,45 +73,101 @@ def test_the_reference_is_not_judged_and_one_seed_gives_no_verdict(folder):
     lines = folder.lines()
     assert lines["verdict"].tolist() == ["", "no verdict"]
     assert lines["sentence"].loc["ours"] == (
-        "2.00x faster, accuracy -10.00: no verdict, for one seed shows no spread; "
+        "2.00x the speed, accuracy -10.00: no verdict; one seed shows no spread; "
         "add seeds: --seeds 5"
     )
-    assert lines["rank"].isna().all()
+    assert not lines["settled"].any()
+
+
+def test_before_a_look_there_is_no_verdict_and_no_interval(folder):
+    folder.suite(seeds=5)
+    folder.fill("base", [90.0] * 4, [2.0] * 4)
+    folder.fill("ours", (91 + NOISE[:3]).tolist(), [1.0] * 3)
+    line = folder.lines().loc["ours"]
+    assert (line["verdict"], line["look"], line["settled"]) == ("no look yet", 0, False)
+    assert line["sentence"] == (
+        "2.00x the speed, accuracy +1.00: no look yet; next look at 5 seeds, 3 there"
+    )
+    ends = [f"{name}_{end}" for name in ("difference", "speedup") for end in ("low", "high")]
+    assert line[ends].isna().all()
+    assert folder.board().feet == {("blobs", "c1"): ["Next look at 5 seeds, 3 there."]}
+    assert "\nNext look at 5 seeds, 3 there." in plain_text(folder.board())
 
 
 def test_a_strategy_that_shares_no_seed_says_so(folder):
-    folder.add("base", 0, 90.0).add("ours", 1, 90.0)
+    folder.add("base", 0, 90.0).add("base", 1, status="failed")
+    folder.add("ours", 0, status="failed").add("ours", 1, 90.0)
     line = folder.lines().loc["ours"]
     assert line["sentence"] == "no verdict: it shares no seed with the reference"
-    assert line["trouble"] == "0 of 1 seeds paired"
+    assert line["trouble"] == "1 failed, 0 of 1 seeds paired"
+
+
+def test_who_diverges_is_not_no_worse_and_needs_no_more_seeds(folder):
+    folder.fill("base", [90.0] * 6, [2.0] * 6)
+    folder.fill("ours", [90.1, 90.0, 89.9], [1.0, 1.01, 0.99])
+    for seed in (3, 4, 5):
+        folder.add("ours", seed, 10.0, status="diverged")
+    line = folder.lines().loc["ours"]
+    assert line["verdict"] == "faster, diverged in 3 of 6"
+    assert line["sentence"].endswith(": faster, diverged in 3 of 6")
+    assert line["settled"]
+
+
+def test_a_seed_in_which_the_reference_diverged_too_is_nobodys_fault(folder):
+    folder.fill("base", [90.0] * 5, [2.0] * 5).add("base", 5, 10.0, status="diverged")
+    folder.fill("ours", (90 + NOISE).tolist(), [1.0, 1.01, 0.99, 1.0, 1.02])
+    folder.add("ours", 5, 10.0, status="diverged")
+    assert folder.lines().loc["ours", "verdict"] == "faster and no worse"
 
 
 def test_three_equal_steps_of_one_test_image_are_no_certainty(folder):
     classes = {"test": [50, 50], "accuracy": [90.0, 90.0], "trained": [1.0, 1.0]}
     folder.fill("base", [90.0] * 3, [1.0, 1.1, 1.2], classes=classes)
-    folder.fill("ours", [89.0] * 3, [1.0, 1.1, 1.2], classes=classes)
+    folder.fill("ours", [89.0] * 3, [1.0, 1.2, 1.1], classes=classes)
     line = folder.lines(margin=0.1).loc["ours"]
-    step = 1.0 / np.sqrt(12)
-    half = 4.30265 * step / np.sqrt(3)
+    half = 6.9646 / np.sqrt(12) / np.sqrt(3)
     assert line["difference_low"] == pytest.approx(-1 - half, rel=1e-4)
-    assert line["verdict"] == "undecided"
+    assert line["verdict"] == "open"
 
 
-def test_ranks_are_shared_where_intervals_overlap(folder):
-    noise = [1.0, 1.05, 0.95, 1.02]
-    accuracy = [90.0, 90.5, 91.0, 90.2]
-    folder.fill("base", accuracy, [8.0] * 4)
-    folder.fill("same", accuracy, [4 * x for x in noise])
-    folder.fill("twin", accuracy, [4 * x for x in noise[::-1]])
-    folder.fill("fast", accuracy, [1.0, 1.01, 0.99, 1.0])
-    folder.fill("awful", [a - 20 + x for a, x in zip(accuracy, noise, strict=True)], [0.1] * 4)
-    assert folder.lines()["rank"].dropna().to_dict() == {
-        "fast": 1,
-        "same": 2,
-        "twin": 2,
-        "base": 4,
-        "awful": 5,
-    }
+# The foot ---------------------------------------------------------------------------------------
+
+
+def test_the_foot_says_what_holds_for_the_whole_table(folder):
+    folder.fill("base", [90.0] * 5, [2.0] * 5)
+    for turn, name in enumerate(("ours", "other", "third")):
+        noise = np.roll(NOISE, turn)
+        folder.fill(name, (90 + noise).tolist(), (np.exp(noise) * (2 - turn / 2)).tolist())
+    together, spread = folder.board().feet["blobs", "c1"]
+    settled = int(folder.lines()["settled"].sum())
+    assert together == (
+        f"Settled: {settled} of 3. The chance that anything said here is wrong, on this test "
+        "set, is 4% against the reference (looked at 5 seeds)."
+    )
+    assert spread == (
+        "Spread between seeds: typically 0.09 points, 9% of time. "
+        "Smallest margin that 5 seeds can show: 0.2 points."
+    )
+
+
+def test_the_foot_stands_under_every_form_of_its_table(folder):
+    more = {"task_name": "rings", "task_id": "t2"}
+    tasks = {name: {"dataset": name, "model": "tiny", "epochs": 2.0} for name in ("blobs", "rings")}
+    folder.suite(task_ids={"blobs": "t1", "rings": "t2"}, tasks=tasks)
+    for told in ({}, more):
+        folder.fill("base", [90.0] * 5, [2.0] * 5, **told)
+    folder.fill("ours", (90 + NOISE).tolist(), [1.0] * 5)
+    folder.fill("ours", (90 + NOISE[:3]).tolist(), [1.0] * 3, **more)
+    board = folder.board()
+    assert list(board.feet) == [("blobs", "c1"), ("rings", "c1")]
+    first, second = plain_text(board).split("\n\n")
+    assert "Settled: " in first
+    assert "Next look" not in first
+    assert second.endswith("\nNext look at 5 seeds, 3 there.")
+    assert "Settled: " not in second
+    page = page_text(board)
+    for feet in board.feet.values():
+        assert all(f'<p class="soft">{text}</p>' in page for text in feet)
 
 
 # Curves ----------------------------------------------------------------------------------------
@@ -144,7 +206,7 @@ def test_the_pareto_front(points, front):
     assert pareto(*zip(*points, strict=True)).tolist() == [bool(x) for x in front]
 
 
-def test_what_is_not_ranked_is_not_on_the_front(folder):
+def test_what_is_off_the_clock_is_not_on_the_front(folder):
     folder.add("base", 0, 90.0, 2.0).add("bound", 0, 95.0, 1.0, ranked=False)
     assert folder.lines()["pareto"].to_dict() == {"base": True, "bound": False}
 
@@ -253,7 +315,8 @@ def test_the_command_prints_every_form(folder, monkeypatch):
     assert "\\toprule" in ok("leaderboard", "hand", "--latex")
     assert ok("leaderboard", "hand", "--markdown").startswith("**blobs")
     (base, ours, stopped) = json.loads(ok("leaderboard", "hand", "--json", "--margin", "2"))
-    assert (base["verdict"], ours["rank"], stopped["rank"]) == ("", 1, None)
+    assert [line["look"] for line in (base, ours, stopped)] == [0, 2, 0]
+    assert (base["verdict"], ours["margin"], ours["gain"]) == ("", 2, None)
     reached = json.loads(ok("leaderboard", "hand", "--json", "--target", "45"))
     assert [line["target_seconds"] for line in reached] == [1.025, 0.525, None]
     assert "--json and --latex" in mistake("leaderboard", "hand", "--json", "--latex")

@@ -130,7 +130,7 @@ def test_a_mistake_names_file_key_and_fix(load, tmp_path, old, new, sentence):
 def test_a_run_judges_the_claims_of_its_suite_and_keeps_those_of_strategies_left_out():
     Path("mine.toml").write_text(SUITE.replace("seeds = 2", "seeds = 1"))
     said = ok("run", "mine.toml", "-s", "amp", "--no-controls", "-y", "--in-process")
-    assert "undecided      A quarter is enough: random_backprop[keep=0.25] no worse than " in said
+    assert "open           A quarter is enough: random_backprop[keep=0.25] no worse than " in said
     assert "baseline: not run" in said
     assert "Half precision is faster (Nobody 2026): amp at least 1.4x as fast on the " in said
     assert "classes.csv, claims.csv, report.html" in said

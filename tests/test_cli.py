@@ -76,11 +76,12 @@ def test_the_version_is_printed():
 def test_an_adhoc_comparison_prints_a_table_and_then_skips():
     arguments = (*ADHOC, "-s", "baseline", "-s", "random_backprop[keep=0.5]", "--seeds", "2")
     first = ok(*arguments)
-    assert "cell 1/4: synthetic baseline seed 0: " in first
-    assert "cell 4/4: synthetic random_backprop[keep=0.5] seed 1: " in first
+    for number, strategy in enumerate(("baseline", "random_backprop[keep=0.5]")):
+        assert f"synthetic {strategy} seed {number}: " in first
+    assert "cell 4/4: synthetic " in first
     assert "skipped" not in first
     table = first[first.index("synthetic (conditions") :].splitlines()
-    assert table[1].split()[:4] == ["strategy", "rank", "verdict", "n"]
+    assert table[1].split()[:4] == ["strategy", "verdict", "n", "accuracy"]
     assert table[2].split()[0] == "baseline"
     assert table[3].split()[0] == "random_backprop[keep=0.5]"
     assert "Written: results/mine/leaderboard.csv, runs.csv, classes.csv, report.html" in first
@@ -89,6 +90,7 @@ def test_an_adhoc_comparison_prints_a_table_and_then_skips():
         "leaderboard.csv",
         "report.html",
         "runs.csv",
+        "looks.json",
         "suite.json",
     }
     second = ok(*arguments)
@@ -127,8 +129,10 @@ def test_a_suite_file_runs_with_fewer_seeds_and_other_strategies():
     table = pd.read_csv("results/little/leaderboard.csv")
     assert table["strategy"].tolist() == ["baseline", "random_subset[keep=0.5]"]
     assert table["n"].tolist() == [1, 1]
-    ok("run", "little.toml", "-s", "baseline", "--seeds", "2", "--in-process")
-    assert pd.read_csv("results/little/leaderboard.csv")["n"].tolist() == [2, 1]
+    said = ok("run", "little.toml", "-s", "baseline", "--seeds", "2", "--in-process")
+    assert pd.read_csv("results/little/runs.csv")["seed"].tolist() == [0, 1, 0]
+    assert pd.read_csv("results/little/leaderboard.csv")["n"].tolist() == [1, 1]
+    assert "Next look at 2 seeds, 1 there." in said
 
 
 def test_settings_reach_the_task_in_their_own_type():
@@ -194,10 +198,13 @@ def test_a_dry_run_says_what_it_takes_and_leaves_nothing():
         ["mixtrain_mixup", "2", "0"],
     ]
     assert "4 cells, about " in said
-    assert "Controls come on top (random_backprop and short_schedule, " in said
+    assert "The line comes on top (random_backprop and short_schedule, at two to four " in said
+    assert "look" not in said.partition("on disk.")[2], "two seeds, no stages"
     assert not Path("results").exists()
     said = ok(*ADHOC, "-s", "baseline", "-s", "mixtrain_mixup", "--no-controls", "--dry-run")
-    assert "Controls" not in said
+    assert "The line" not in said
+    assert "these cells are for the look at 5 seeds; how likely it settles anything, the " in said
+    assert "to 20 seeds at most: at most another " in said
 
 
 @pytest.mark.parametrize(
@@ -294,7 +301,10 @@ MISTAKES = {
         ("plugins", "new", "--into"),
         "Option '--into' requires an argument. See: main plugins new --help",
     ),
-    "no number": (("run", "--seeds", "few", "quickstart"), "Invalid value for '--seeds': 'few'"),
+    "no number": (
+        ("run", "--seeds", "few", "quickstart"),
+        "'few' is no number of seeds; write auto, a number such as 5, or",
+    ),
     "timeout": (("run", "quickstart", "--timeout", "inf"), "Invalid value for '--timeout': inf is"),
     "no timeout": (
         ("run", "quickstart", "--timeout", "nan"),

@@ -16,15 +16,12 @@ class Results(Folder):
 
     def __init__(self, path):
         self.root = path
-        super().__init__(path / "hand")
-
-    def suite(self, **more):
-        content = {
-            "reference": "baseline",
-            "task_ids": {"blobs": "t1", "rings": "t1"},
-            "commands": ["dataeff run -d blobs --name hand"],
-        }
-        super().suite(**content | more)
+        super().__init__(
+            path / "hand",
+            reference="baseline",
+            task_ids={"blobs": "t1", "rings": "t1"},
+            commands=["dataeff run -d blobs --name hand"],
+        )
 
     def add(self, strategy, seeds=3, forward=5.0, score=0.0, accuracy=90.0, flops=300.0, **more):
         """Write a record per seed; seeds may be a list."""
@@ -54,9 +51,12 @@ def pair(results):
 def test_the_command_prints_headline_table_and_sentences(pair):
     lines = pair.compare("baseline", "ours").splitlines()
     assert lines[:3] == ["blobs (conditions c1), 3 seeds, paired", "A: baseline", "B: ours"]
-    assert lines[3].startswith("Speed-up: 0.72x (95%: ")
-    assert lines[5].startswith("Accuracy: -1.00 points (95%: -1.00..-1.00): B is worse.")
-    assert lines[7:12] == [
+    assert lines[3] == "Speed-up: 0.72x (0.70x to 0.73x): slower."
+    assert lines[5] == "Accuracy: -1.00 points (-1.00..-1.00): worse (margin 0.5 points)."
+    assert lines[6] == (
+        "B against A: slower and worse; the intervals are the table's, and answer for all of it."
+    )
+    assert lines[8:13] == [
         "phase     A s   B s  ideal B s  lost s",
         "score    0.00  2.00       0.00    2.00",
         "forward  5.00  5.00       3.33    1.67",
@@ -68,6 +68,38 @@ def test_the_command_prints_headline_table_and_sentences(pair):
         "To break even, B has to save 2.00 s; one phase alone would do: score 2.00 -> 0.00" in text
     )
     assert "nan" not in text
+
+
+def test_the_margin_is_the_suites_unless_one_is_given(pair):
+    pair.suite(margin=2.0)
+    assert "no worse (margin 2 points)" in pair.compare("baseline", "ours")
+    assert "worse (margin 0.5 points)" in pair.compare("baseline", "ours", "--margin", "0.5")
+
+
+def test_what_is_not_the_tables_is_judged_for_itself(pair):
+    pair.add("other", score=1.0)
+    text = pair.compare("other", "ours")
+    assert "the intervals are for this pair alone: both hold in 96% of cases." in text
+    (block,) = json.loads(pair.compare("other", "ours", "--json"))["blocks"]
+    assert block["verdict"] == "slower and worse"
+    assert "this pair alone" in block["judged_by"]
+
+
+def test_before_a_look_nothing_is_said(pair):
+    pair.suite(seeds=5)
+    lines = pair.compare("baseline", "ours").splitlines()
+    assert lines[3] == "Speed-up: 0.72x: no look yet."
+    assert "there has been no look at this table yet." in lines[6]
+    (block,) = json.loads(pair.compare("baseline", "ours", "--json"))["blocks"]
+    assert block["verdict"] == "no look yet"
+    assert block["accuracy_difference"] == {"mean": -1, "low": None, "high": None}
+
+
+def test_seeds_beyond_the_look_are_not_compared(pair):
+    pair.suite(seeds=3)
+    before = pair.compare("baseline", "ours")
+    pair.add("baseline", [3], accuracy=50.0).add("ours", [3], forward=50.0)
+    assert pair.compare("baseline", "ours") == before
 
 
 def test_lines_of_zeros_are_left_to_other(results):

@@ -67,14 +67,14 @@ def test_three_parts_add_up_in_the_same_way():
         ([1.0, 1.1, 0.9], 0.5, "more than the sum"),
         ([-1.0, -1.1, -0.9], 0.5, "less than the sum"),
         ([0.1, -0.1, 0.0], 0.5, "adds up"),
-        ([0.1, -0.1, 0.0], 0.2, "undecided"),
-        ([3.0, -2.0, 1.0], 0.5, "undecided"),
-        ([0.0, 0.1, 0.5], 0.5, "undecided"),
-        ([0.0, -0.1, -0.5], 0.5, "undecided"),
+        ([0.1, -0.1, 0.0], 0.2, "open"),
+        ([3.0, -2.0, 1.0], 0.5, "open"),
+        ([0.0, 0.1, 0.5], 0.5, "open"),
+        ([0.0, -0.1, -0.5], 0.5, "open"),
         ([0.0, 0.0, 0.0], 0.5, "adds up"),
         ([1e-12, 1e-12, 1e-12], 0.5, "adds up"),
-        ([1.0], 0.5, "undecided"),
-        ([0.0], 0.5, "undecided"),
+        ([1.0], 0.5, "open"),
+        ([0.0], 0.5, "open"),
     ],
 )
 def test_the_verdict_on_accuracy_follows_the_interval(beyond, margin, verdict):
@@ -92,7 +92,7 @@ def test_the_verdict_on_accuracy_follows_the_interval(beyond, margin, verdict):
     ("ratios", "verdict"),
     [
         ([1.0, 1.01, 0.99], "adds up"),
-        ([1.0, 1.06, 0.94], "undecided"),
+        ([1.0, 1.06, 0.94], "open"),
         ([1.2, 1.21, 1.19], "more than the sum"),
         ([0.8, 0.81, 0.79], "less than the sum"),
     ],
@@ -117,7 +117,7 @@ def test_equal_steps_of_accuracy_are_no_certain_interaction():
     lines = compositions(table(seconds, points, test_samples=50), "base", 0.5)
     half = stats.t.ppf(0.975, 2) * (2 / math.sqrt(12)) / math.sqrt(3)
     assert lines["interaction_low"][1] == pytest.approx(1 - half)
-    assert lines["says"][1] == "undecided"
+    assert lines["says"][1] == "open"
 
 
 def test_only_seeds_that_all_have_count():

@@ -15,6 +15,7 @@ from dataeff.data import load_dataset
 from dataeff.files import write_bits
 from dataeff.models import build_model
 from dataeff.report.board import read_board
+from dataeff.report.grid import Grid
 from dataeff.report.hits import image_error, image_errors, read_hits
 from dataeff.testing import TASK, lab_of, train_tiny
 from dataeff.training.evaluate import evaluate
@@ -103,8 +104,8 @@ def test_the_file_of_a_cell_adds_up_to_its_accuracy(bench):
         known = record(cell)
         hits = read_hits(cell.folder / "hits.bin", sum(known["classes"]["test"]))
         assert 100 * hits.mean() == pytest.approx(known["metrics"]["test_top1"])
-    runs = read_board(bench.root).runs
-    assert list(image_errors(bench.root, runs, "baseline")) == ["random_backprop[keep=0.5]"]
+    grid = Grid(read_board(bench.root).runs, "baseline")
+    assert list(image_errors(bench.root, grid)) == ["random_backprop[keep=0.5]"]
 
 
 def test_a_cell_that_was_never_tested_has_no_hits(bench):
@@ -205,7 +206,7 @@ def table(tmp_path):
             if strategy != "lost" or seed == 2:
                 write_bits(tmp_path / cell / "hits.bin", rng.random(40) < 0.7)
     names = ["strategy", "seed", "folder", "status", "test_samples"]
-    return pd.DataFrame(lines, columns=names)
+    return pd.DataFrame(lines, columns=names).assign(contended="")
 
 
 def test_errors_of_a_table_are_those_of_shared_seeds(tmp_path, table):
@@ -215,17 +216,17 @@ def test_errors_of_a_table_are_those_of_shared_seeds(tmp_path, table):
     shuffled = table.sample(frac=1, random_state=0)
     seeds = (0, 1, 2)
     expected = image_error(hits("ours", *seeds), hits("base", *seeds))
-    assert image_errors(tmp_path, shuffled, "base") == {"ours": pytest.approx(expected)}
+    assert image_errors(tmp_path, Grid(shuffled, "base")) == {"ours": pytest.approx(expected)}
     table.loc[table["folder"] == "ours-1", "status"] = "diverged"
     expected = image_error(hits("ours", 0, 2), hits("base", 0, 2))
-    assert image_errors(tmp_path, table, "base") == {"ours": pytest.approx(expected)}
+    assert image_errors(tmp_path, Grid(table, "base")) == {"ours": pytest.approx(expected)}
 
 
 def test_where_nothing_is_known_there_are_no_errors(tmp_path, table):
-    assert image_errors(tmp_path, table, "nobody") == {}
-    assert image_errors(tmp_path, table.assign(test_samples=math.nan), "base") == {}
-    assert image_errors(tmp_path, table.assign(test_samples=80.0), "base") == {}
-    assert image_errors(tmp_path, table[:0], "base") == {}
+    assert image_errors(tmp_path, Grid(table, "nobody")) == {}
+    assert image_errors(tmp_path, Grid(table.assign(test_samples=math.nan), "base")) == {}
+    assert image_errors(tmp_path, Grid(table.assign(test_samples=80.0), "base")) == {}
+    assert image_errors(tmp_path, Grid(table[:0], "base")) == {}
 
 
 def test_each_file_is_read_once(tmp_path, table, monkeypatch):
@@ -236,5 +237,5 @@ def test_each_file_is_read_once(tmp_path, table, monkeypatch):
         return read_hits(path, images)
 
     monkeypatch.setattr("dataeff.report.hits.read_hits", counting)
-    image_errors(tmp_path, table, "base")
+    image_errors(tmp_path, Grid(table, "base"))
     assert len(read) == len(set(read)) == len(table)

@@ -49,28 +49,39 @@ def test_a_suite_without_a_title_goes_by_its_name():
     assert read(boards.board(title=""))[1].text("h1") == "hand"
 
 
-def test_cards_say_the_verdicts_in_order_of_rank_controls_last():
+def test_cards_say_the_verdicts_in_the_order_of_the_table_controls_last():
     board = boards.board()
     text, page = read(board)
     heads = re.findall(r"<h4>.*?</svg> (.*?)</h4>", text)
     shown = [re.sub("<.*?>", "", head) for head in heads]
-    ranked = board.table.sort_values("rank")
-    methods = ranked[~ranked["control"] & (ranked["strategy"] != "baseline")]["strategy"]
-    controls = ranked[ranked["control"]]["strategy"]
-    assert shown == [*methods, *controls]
+    table = board.table[board.table["strategy"] != "baseline"]
+    kinds = (table["control"] == is_so for is_so in (False, True))
+    assert shown == [name for kind in kinds for name in table.loc[kind, "strategy"]]
     row = board.table.set_index("strategy").loc["mixtrain_cutmix"]
     assert row["sentence"] in page.text("p.says")
-    assert f"Controls: {row['against_controls']}" in page.text("p.versus")
+    assert row["against_line"].startswith("beats training less, +2.09 (")
+    assert f"{row['against_line'].capitalize()}." in page.text("p.versus")
     assert "Controls: yardsticks at a known cost" in page.text("h3")
+
+
+def test_what_holds_for_a_whole_table_stands_under_it():
+    text, page = read(boards.board(tasks=("digits", "cifar")))
+    assert page.text("p.soft").count(boards.FOOT) == 2
+    ends = [found.start() for found in re.finditer("</table></div>", text)]
+    feet = [found.start() for found in re.finditer(boards.FOOT, text)]
+    assert feet[0] - ends[0] < 50
 
 
 @pytest.mark.parametrize(
     ("verdict", "tone", "shape"),
     [
         ("faster and no worse", "good", "▲"),
-        ("faster but worse", "trade", "◆"),
+        ("faster but less accurate", "trade", "◆"),
         ("slower and worse", "bad", "▼"),
-        ("undecided", "open", "○"),
+        ("slower, accuracy open", "bad", "▼"),
+        ("faster, accuracy open", "open", "●"),
+        ("open", "open", "○"),
+        ("no look yet", "open", "○"),
         ("something new", "open", "○"),
     ],
 )
@@ -91,18 +102,34 @@ def test_many_cards_are_folded():
 
 
 def test_the_table_has_a_row_per_strategy_with_raw_numbers_to_sort_by():
-    board = boards.changed(boards.board(), trouble={"amp": "2 failed"}, ranked={"amp": False})
+    board = boards.changed(boards.board(), trouble={"amp": "2 failed"}, oracle={"amp": 1.5})
     text, _ = read(board)
     body = re.search(r"<tbody>(.*?)</tbody>", text, re.S)[1]
-    lines = dict(
-        zip(board.table.sort_values("rank")["strategy"], body.split("</tr>"), strict=False)
-    )
+    lines = dict(zip(board.table["strategy"], body.split("</tr>"), strict=False))
     row = board.table.set_index("strategy").loc["amp"]
     assert f'data-v="{row["speedup"]:.10g}">{row["speedup"]:.2f}×' in lines["amp"]
     assert "2 failed" in lines["amp"]
-    assert '<span class="tag">not ranked</span>' in lines["amp"]
+    assert '<span class="tag">part off the clock</span>' in lines["amp"]
+    low, high = row["gain_low"], row["gain_high"]
+    assert f"{row['gain']:+.2f} <small>{low:+.2f} to {high:+.2f}</small>" in lines["amp"]
     assert '<span class="tag">reference</span>' in lines["baseline"]
     assert lines["short_schedule[share=0.65]"].startswith('<tr class="control">')
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ((-np.inf, 0.25), "at most +0.25"),
+        ((-0.75, np.inf), "at least -0.75"),
+        ((-0.75, 0.25), "-0.75 to +0.25"),
+        ((-np.inf, np.inf), ""),
+    ],
+)
+def test_a_gain_beyond_an_end_of_the_line_is_known_on_one_side(ends, said):
+    columns = zip(("gain", "gain_low", "gain_high"), (-0.4, *ends), strict=True)
+    text, _ = read(boards.changed(boards.board(), **{key: {"amp": end} for key, end in columns}))
+    beside = f" <small>{said}</small>" if said else ""
+    assert f'data-v="-0.4">-0.40{beside}</td>' in text
 
 
 def test_columns_that_say_nothing_are_left_out():
@@ -134,7 +161,7 @@ def test_the_charts_are_there_and_say_themselves_in_words():
     }
     assert {f"f0-{name}" for name in names_of(text)} <= page.ids
     assert any("mixtrain_cutmix: 1.5" in label for label in page.labels)
-    assert page.text("figcaption").count("95% intervals") == 1
+    assert page.text("figcaption").count("Bars are the intervals that judge.") == 1
     assert "bands reach from the lowest to the highest seed" in page.text("figcaption")
     assert "less than the sum" in page.text("td")
 
@@ -189,13 +216,19 @@ def test_the_same_board_gives_the_same_page():
 def test_what_is_missing_is_said_plainly():
     board = boards.without_runs(boards.board(), "amp")
     board.suite["strategies"].append("late")
-    text, page = read(board)
+    _, page = read(board)
     said = page.text("div.progress")
-    assert re.findall(r'<div class="name">.*?<span>(\w+)', text)[-1] == "amp"
-    assert "45 of 55 runs have ended" in said
+    assert "35 of 45 runs have ended" in said
     assert "No run yet: late." in said
     assert "no finished run yet" in page.text("article")
     assert "progress" not in read(boards.board())[0].partition("</style>")[2].split("<script")[0]
+
+
+def test_of_a_suite_that_runs_until_settled_nobody_knows_how_many_runs_there_will_be():
+    board = boards.without_runs(boards.board(), "amp")
+    _, page = read(dataclasses.replace(board, suite=board.suite | {"seeds": "auto"}))
+    assert "seeds until settled, compared with baseline" in page.text("p.lead")
+    assert page.text("div.progress") == ""
 
 
 def test_without_the_reference_there_is_no_comparison():
@@ -314,7 +347,7 @@ def test_charts_show_the_best_and_the_rest_is_said_to_be_in_the_table(many):
     assert f"{81 - len(keys)} more are in the table" in page.text("section")
     others = next(t for t in figures(text)["f0-trade"]["data"] if "text" in t and "meta" not in t)
     assert len(others["x"]) == 81 - len(keys)
-    best = many.table[~many.table["control"]].sort_values("rank")["strategy"][:5]
+    best = many.table[~many.table["control"]]["strategy"][:5]
     drawn = {trace.get("name") for trace in figures(text)["f0-epoch"]["data"]}
     assert set(best) <= drawn
 

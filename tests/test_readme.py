@@ -1,5 +1,6 @@
 """The README: strategy, commands and suite work, and its table was measured."""
 
+import math
 import re
 import shlex
 import tomllib
@@ -12,6 +13,9 @@ from dataeff.bench.suite import make_suite
 from dataeff.cli import main
 from dataeff.lab import Lab
 from dataeff.plugins import load_plugins
+from dataeff.report.board import read_board
+from dataeff.report.stats import interval_of
+from dataeff.report.words import gained
 from dataeff.testing import check_strategy
 
 ROOT = Path(__file__).parent.parent
@@ -54,14 +58,17 @@ NAME, ACCURACY, SPEEDUP, COUNTED = (
     *("`{strategy}`", "{accuracy:.2f}", "{speedup:.2f}x", "{ideal_speedup:.2f}x"),
 )
 GAIN = "{difference:+.2f} ({difference_low:+.2f}..{difference_high:+.2f})"
+JUDGED = ("{over}", "{verdict}")
+# What stands at the beginning of each line, and at its end.
 FIGURES = {
-    "mixtrain-digits": ("{task}", NAME, ACCURACY, GAIN, SPEEDUP, COUNTED),
-    "mixtrain-mini": ("{task}", NAME, ACCURACY, GAIN, SPEEDUP, COUNTED),
-    "diet-sb-mini": (NAME, ACCURACY, GAIN, SPEEDUP, "{train_speedup:.2f}x"),
-    "comparison-mini": (NAME, ACCURACY, GAIN, SPEEDUP, COUNTED),
-    "selection-zoo-mini": (NAME, ACCURACY, GAIN, SPEEDUP, COUNTED),
+    "mixtrain-digits": (("{task}", NAME, ACCURACY, GAIN, SPEEDUP, COUNTED), JUDGED),
+    "mixtrain-mini": (("{task}", NAME, ACCURACY, GAIN, SPEEDUP, COUNTED), JUDGED),
+    "diet-sb-mini": ((NAME, ACCURACY, GAIN, SPEEDUP, "{train_speedup:.2f}x"), JUDGED),
+    "comparison-mini": ((NAME, ACCURACY, GAIN, SPEEDUP, COUNTED), JUDGED),
+    "selection-zoo-mini": ((NAME, ACCURACY, GAIN, SPEEDUP, COUNTED), JUDGED),
     "review-mini": (
-        *("{task}", NAME, ACCURACY, "{macro_f1:.2f}", "{test_loss:.2f}", GAIN, SPEEDUP),
+        ("{task}", NAME, ACCURACY, "{macro_f1:.2f}", "{test_loss:.2f}", GAIN, SPEEDUP),
+        JUDGED[1:],
     ),
 }
 
@@ -71,8 +78,21 @@ def test_the_figures_were_measured(suite):
     folder = ROOT / "results" / "published" / suite
     # A long table is on a page of its own.
     page = (folder / "README.md").read_text() if suite == "selection-zoo-mini" else README
-    for row in pd.read_csv(folder / "leaderboard.csv").to_dict("records"):
-        assert f"| {' | '.join(FIGURES[suite])} |".format(**row) in page
+    first, last = (" | ".join(part) for part in FIGURES[suite])
+    table = pd.read_csv(folder / "leaderboard.csv").fillna({"verdict": ""})
+    for row in table.to_dict("records"):
+        row["over"] = "" if math.isnan(row["gain"]) else gained(interval_of(row, "gain"))
+        begins, ends = (text.format(**row) for text in (f"| {first} |", f"| {last} |"))
+        found = [line for line in page.splitlines() if line.startswith(begins)]
+        assert any(line.endswith(ends) for line in found), begins
+
+
+def test_published_results_are_judged_by_the_rules_of_today():
+    for suite in FIGURES:
+        folder = ROOT / "results" / "published" / suite
+        now, kept = read_board(folder).table, pd.read_csv(folder / "leaderboard.csv")
+        for name in ("strategy", "verdict", "settled"):
+            assert now[name].tolist() == kept[name].fillna("").tolist(), (suite, name)
 
 
 def test_the_claims_were_judged():

@@ -151,8 +151,10 @@ def test_a_later_command_does_not_make_the_earlier_ones_unsaid(bench):
     asked("dataeff run try", "baseline", "amp", seeds=3)
     told = asked("dataeff run try -s random_subset", "baseline", "random_subset", seeds=1)
     assert told["strategies"] == ["baseline", "amp", "random_subset[keep=0.5]"]
-    assert told["seeds"] == 3
-    assert told["commands"] == ["dataeff run try", "dataeff run try -s random_subset"]
+    assert told["seeds"] == 1, "the last command plans the looks"
+    told = asked("dataeff run try --seeds 3-4", "baseline", seeds="3-4")
+    assert told["seeds"] == 1, "a range plans none"
+    assert told["commands"][:2] == ["dataeff run try", "dataeff run try -s random_subset"]
     bench.cells("baseline", epochs=9)
     assert bench.suite["strategies"] == ["baseline"], "another task: nothing of the old one counts"
 

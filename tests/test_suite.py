@@ -110,8 +110,8 @@ MISTAKES = {
     "unknown key, nothing close": (
         "seeds = 2",
         "zzz = 2",
-        "there is no key 'zzz'. Known keys: title, seeds, strategies, tasks, only, published, "
-        "claims, controls, match.",
+        "there is no key 'zzz'. Known keys: title, seeds, margin, strategies, tasks, only, "
+        "published, claims, controls, match.",
     ),
     "unknown key of a published figure": (
         "source =",
@@ -136,8 +136,8 @@ MISTAKES = {
     "wrong kind of value": (
         "seeds = 2",
         'seeds = "many"',
-        "seeds: Input should be a valid integer, unable to parse string as an integer "
-        "(it is 'many').",
+        "seeds: 'many' is no number of seeds; write auto, a number such as 5, or a range such as "
+        "3-5 (it is 'many').",
     ),
     "wrong choice": (
         "epochs = 2",

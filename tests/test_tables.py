@@ -13,7 +13,8 @@ from shell import mistake, ok
 
 from dataeff.errors import DataeffError
 from dataeff.files import read_csv, write_csv, write_json
-from dataeff.report.board import read_board, write_tables
+from dataeff.report.board import judge_folder, read_board, write_tables
+from dataeff.report.looks import write_looks
 from dataeff.report.web.page import page_text
 from dataeff.report.web.serve import results_version
 
@@ -44,7 +45,7 @@ def assert_same(ours, theirs):
     for name in FRAMES:
         assert_equal(getattr(ours, name), getattr(theirs, name))
     assert ours.conditions == theirs.conditions
-    assert ours.notes == theirs.notes
+    assert (ours.notes, ours.feet) == (theirs.notes, theirs.feet)
 
 
 @pytest.fixture
@@ -101,6 +102,25 @@ def test_everything_that_a_record_may_hold_comes_back(filled, tmp_path):
     assert runs["reused"].value_counts().to_dict() == {"": 12, "s-k:0.5": 3}
     assert {type(value) for value in runs["ranked"].dropna()} == {bool}
     assert runs["error"].max().startswith("Traceback:\n")
+
+
+def test_what_looks_have_said_comes_along(folder, tmp_path):
+    noise = np.array([0.0, 0.1, -0.1, 0.05, -0.05])
+    folder.fill("base", [90.0] * 5, [2.0] * 5)
+    folder.fill("ours", (90 + noise).tolist(), (1 + noise / 9).tolist())
+    less = (80 - noise).tolist(), (1 - noise / 9).tolist()
+    folder.fill("short[share=0.5]", *less, flops=50, control=True)
+    looks = judge_folder(folder.path).looks
+    assert [look["about"] for look in looks] == ["reference", "line"]
+    looks[0]["answers"]["ours"]["difference"] = [0.01, -0.4, 0.42]
+    write_looks(folder.path, looks)
+    tables = publish(folder.path, tmp_path / "published")
+    shutil.copy(folder.path / "looks.json", tables)
+    assert judge_folder(tables).looks == looks, "answers hold: the cells are the same"
+    ours = read_board(tables)
+    assert_same(ours, folder.board())
+    line = ours.table.set_index("strategy").loc["ours"]
+    assert (line["difference_low"], line["difference_high"]) == (-0.4, 0.42)
 
 
 def test_what_tables_do_not_hold_is_not_shown(filled, tmp_path):
@@ -214,7 +234,9 @@ def copied(tmp_path):
 @pytest.mark.parametrize("suite", SUITES)
 def test_published_results_are_read_without_training(copied, suite):
     before = {path: path.read_bytes() for path in (copied / suite).glob("*.*")}
-    written = [name for name in ("leaderboard.csv", "claims.csv") if copied / suite / name in before]
+    written = [
+        name for name in ("leaderboard.csv", "claims.csv") if copied / suite / name in before
+    ]
     text = ok("leaderboard", suite, "--results", copied)
     assert text.endswith(f"\nWritten: {copied}/{suite}/{', '.join(written)}\n")
     after = {path: path.read_bytes() for path in (copied / suite).glob("*.*")}

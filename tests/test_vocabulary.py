@@ -27,15 +27,18 @@ WORDS = {
     "lane": ("a place where one block runs at a time", set()),
     "turn": ("some batches of one cell", set()),
     "heat": ("cells that are alive together", set()),
-    "reference": ("what others are compared with", {"reference_at_same_time"}),
-    "line": ("the accuracy of just training less", set()),
-    "budget": ("a share of the reference's time", set()),
-    "gain": ("accuracy less that of the line", set()),
-    "look": ("a judging at a planned number of seeds", set()),
+    "reference": ("what others are compared with", {"reference_at_same_time", "AgainstReference"}),
+    "line": ("the accuracy of just training less", {"line", "Line", "AgainstLine", "against_line"}),
+    "budget": ("a share of the reference's time", {"Budgets"}),
+    "gain": (
+        "accuracy less that of the line",
+        {"gain", "gain_low", "gain_high", "gains", "Gains"},
+    ),
+    "look": ("a judging at a planned number of seeds", {"look", "looks", "Looks"}),
     "answer": ("what a table allows us to recommend", set()),
     "conditions": ("device, versions, threads, flags", {"conditions"}),
     "claim": ("what a paper says", {"claims", "Claim"}),
-    "verdict": ("what statistics give", {"verdict", "Verdicts"}),
+    "verdict": ("what statistics give", {"verdict", "verdicts", "Verdicts"}),
 }
 
 

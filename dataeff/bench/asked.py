@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from dataeff.bench.line import line_kinds, pattern
 from dataeff.bench.schedule import Schedule
 from dataeff.files import read_json, write_json
+from dataeff.seeds import looks_at
 
 # Where one of these has changed, what earlier commands left is not to be compared with ours.
 _SAME = ("task_ids", "data", "networks", "reference")
@@ -31,7 +33,10 @@ def write_suite(schedule: Schedule, folder: Path, command: str) -> None:
         before = {}
     for key in ("strategies", "commands"):
         content[key] = list(dict.fromkeys([*before.get(key, ()), *content[key]]))
-    content["seeds"] = max(before.get("seeds", 0), content["seeds"])
+    # A range is run beside what was planned: it changes no plan.
+    planned = bool(looks_at(suite.seeds))
+    content["seeds"] = suite.seeds if planned else before.get("seeds", suite.seeds)
+    content["line"] = list(map(pattern, schedule.kinds or line_kinds(True, schedule.installed)))
     content["match"] = content["match"] or before.get("match")
     content["counts"], content["sources"] = (before.get(key, {}) for key in ("counts", "sources"))
     _decide(content, schedule)

@@ -1,49 +1,64 @@
 """The schedule: which cells a suite needs, in which order; some join once costs are known."""
 
 import math
-from collections.abc import Iterable, Iterator
+import random
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from dataeff.bench.cells import Cell, Scene
 from dataeff.bench.conditions import conditions, provenance
-from dataeff.bench.controls import control_kinds, matching_controls
+from dataeff.bench.line import Budgets, at_cost, budgets, line_kinds, longer, pattern
 from dataeff.bench.matches import Matches
-from dataeff.bench.results import clocked_seconds, flags_of, read_runs
+from dataeff.bench.results import clocked_seconds, flags_of, read_runs, settled
+from dataeff.bench.stages import Looks, Stages
 from dataeff.bench.suite import Suite
-from dataeff.composition import Composition
 from dataeff.cost import cost
 from dataeff.errors import DataeffError
 from dataeff.lab import Lab
+from dataeff.notation import pattern_of
 
 
 class Schedule:
     """The cells of a suite, seed by seed, so that drift of the machine hits all strategies alike.
 
-    Once a seed is through, the measured costs say at which values patterns match, and which
-    controls are missing: they are run for that seed and those before it, and take part in the rest.
-    `cells` are those known so far. What is `fresh` goes by nothing that was measured before.
+    Once a seed is through, the measured costs say at which values patterns match, and at which
+    budgets the line is to be run: these cells are run for that seed and those before it, and take
+    part in the rest. Seeds come in stages: after each comes a look, and only what is not settled
+    then goes on. `cells` are those known so far. What is `fresh` goes by nothing measured before.
     """
 
-    def __init__(self, suite: Suite, lab: Lab, results: Path, fresh: bool = False) -> None:
+    def __init__(
+        self, suite: Suite, lab: Lab, results: Path, fresh: bool = False, looks: Looks | None = None
+    ) -> None:
         self.suite, self._lab, self._fresh = suite, lab, fresh
         self._root = results / suite.name
         stamp = {"conditions": conditions(lab.device), "provenance": provenance(lab.installed)}
         self.scenes = {name: Scene.of(name, task, lab, stamp) for name, task in suite.tasks.items()}
-        self._kinds = control_kinds(suite.controls, lab.installed)
-        # With the cost that each was made for.
-        self._controls: dict[str, dict[Composition, float]] = {name: {} for name in suite.tasks}
+        self.kinds, self.installed = line_kinds(suite.controls, lab.installed), lab.installed
+        self._budgets = Budgets(self._root)
+        self.stages = Stages(suite.seeds, looks, self.scenes)
+        self._added: dict[str, list[str]] = {}
         self.matches = Matches(suite, lab, self._root, self._cell, fresh)
-        self.cells = [
-            self._cell(task, strategy, seed)
-            for task in suite.tasks
-            for seed in range(suite.seeds)
-            for strategy in self._planned(task)
-        ]
+        self.cells: list[Cell] = []
+        for task in suite.tasks:
+            self._added[task] = [] if fresh else self._line_on_disk(task)
+            self._plan_stages(task)
 
     def __len__(self) -> int:
         return len(self.cells) + len(self.unsolved)
+
+    @property
+    def seeds(self) -> range:
+        """Return the seeds that are run of every strategy."""
+        return self.stages.all[0]
+
+    @property
+    def has_line(self) -> bool:
+        """Say whether all of the line is among the cells already."""
+        return all(self._added.values())
 
     @property
     def unsolved(self) -> list[tuple[str, Cell]]:
@@ -52,37 +67,88 @@ class Schedule:
             (text, self._cell(task, self.suite.matched, seed))
             for task in self.suite.tasks
             for text in self.matches.waiting(task)
-            for seed in range(self.suite.seeds)
+            for seed in self.seeds
         ]
 
     def _planned(self, task: str) -> list[str]:
         """List the strategies that run on a task, as far as they are known."""
         found = self.matches.labels(task).values()
-        controls = [control.text for control in self._controls[task]]
-        return list(dict.fromkeys([*self.suite.complete_on(task), *found, *controls]))
+        names = dict.fromkeys([*self.suite.complete_on(task), *found])
+        if (going := self.stages.going.get(task)) is not None:
+            # What they are compared with goes on too.
+            needed = {self.suite.reference, *([self.suite.match] if self.suite.patterns else [])}
+            names = dict.fromkeys(name for name in names if name in going | needed)
+        return list(dict.fromkeys([*names, *self._added[task]]))
 
     def __iter__(self) -> Iterator[Cell]:
         """Yield the cells in order; the next is asked for when the one before has ended."""
-        seeds = range(self.suite.seeds)
         for task in self.suite.tasks:
-            for seed in seeds:
-                yield from (self._cell(task, strategy, seed) for strategy in self._planned(task))
-                for plan in (self._plan_matches, self._plan_controls):
-                    before = self._planned(task)
-                    plan(task, seed)
-                    new = [label for label in self._planned(task) if label not in before]
-                    cells = [self._cell(task, label, n) for n in seeds for label in new]
-                    self.cells += cells
-                    yield from (cell for cell in cells if cell.seed <= seed)
+            self.stages.going.pop(task, None)
+            for seeds in self.stages.all:
+                for seed in seeds:
+                    yield from self._block(task, seed, seeds)
+                if not self._look(task, seeds.stop):
+                    break
             for text in self.matches.waiting(task):
-                known = self._work_to_match(task, self.suite.seeds)
+                known = self._work_to_match(task, self.seeds.stop)
                 missing = f"there is no seed of {self.suite.match} and the reference to match"
                 elsewhere = "another process looks for its value; type this again later"
                 self.matches.give_up(task, text, elsewhere if known else missing)
 
+    def _block(self, task: str, seed: int, seeds: range) -> Iterator[Cell]:
+        """Yield the cells of one seed, and those that join when it is through.
+
+        Their order is another one in each seed: who is always first meets another machine.
+        """
+        planned = self._planned(task)
+        random.Random(f"{task} {seed}").shuffle(planned)
+        yield from (self._cell(task, strategy, seed) for strategy in planned)
+        for plan in (self._plan_matches, self._plan_line):
+            before = self._planned(task)
+            plan(task, seed)
+            new = [label for label in self._planned(task) if label not in before]
+            cells = [self._cell(task, label, n) for n in seeds for label in new]
+            self.cells += cells
+            yield from (cell for cell in cells if cell.seed <= seed)
+
     def _cell(self, task: str, strategy: str, seed: int) -> Cell:
         composition = self._lab.composition(strategy)
         return Cell(self._root, self.suite.name, self.scenes[task], composition, seed)
+
+    # Looks ------------------------------------------------------------------------------------
+
+    def _plan_stages(self, task: str) -> None:
+        """Plan the cells of the first stage, and of later ones as far as looks have been made."""
+        for seeds in self.stages.all:
+            cells = self._join(task, seeds)
+            ended = not self._fresh and all(settled(cell.record()) for cell in cells)
+            if not ended or not self.stages.after(task, seeds.stop):
+                break
+        self.stages.going.pop(task, None)
+
+    def _join(self, task: str, seeds: range) -> list[Cell]:
+        """Add the cells of a stage to those that are known, as far as they are not; return them."""
+        cells = [self._cell(task, name, seed) for seed in seeds for name in self._planned(task)]
+        known = {cell.folder for cell in self.cells}
+        self.cells += [cell for cell in cells if cell.folder not in known]
+        return cells
+
+    def _look(self, task: str, n: int) -> bool:
+        """Look at a task's table after n seeds; say whether there is a stage after it."""
+        if not (told := self.stages.look(task, n)):
+            return False
+        if stage := self.stages.after(task, n):
+            self._join(task, stage)
+            told += f"; {self.stages.foretold(task, stage, self._seconds(task, len(stage)))}"
+        self.matches.tell(f"{task} after {n} seeds: {told}", True)
+        return bool(stage)
+
+    def _seconds(self, task: str, count: int) -> float:
+        """Return about what so many more seeds take, by those that have been run."""
+        return count * sum(
+            _mean([_whole_seconds(record) for record in self._records(task, name) if record])
+            for name in self._planned(task)
+        )
 
     # Matches ----------------------------------------------------------------------------------
 
@@ -104,49 +170,57 @@ class Schedule:
         ]
         return cost(shares, math.nan) if shares else None
 
-    # Controls ---------------------------------------------------------------------------------
+    # The line ---------------------------------------------------------------------------------
 
     @property
-    def control_names(self) -> list[str]:
-        """Return the names of the controls that may join; none where no method is judged."""
-        return [kind.name for kind in self._kinds] if self.methods else []
-
-    def _is_control(self, strategy: str) -> bool:
-        return self._lab.composition(strategy).is_control
+    def kind_names(self) -> list[str]:
+        """Return the names of the kinds that the line is made of; none where nobody needs one."""
+        return [kind.name for kind in self.kinds] if self.methods else []
 
     @property
     def methods(self) -> list[str]:
-        """Return the strategies that controls are for."""
+        """Return the strategies that the line is for."""
         others = [text for text in self.suite.strategies if text != self.suite.reference]
-        return [text for text in others if not self._is_control(text)]
+        return [text for text in others if not self._lab.composition(text).is_control]
 
-    def _plan_controls(self, task: str, seed: int) -> None:
-        """Plan the controls that the costs measured so far ask for."""
-        if not (self._kinds and self.methods):
+    def _plan_line(self, task: str, seed: int) -> None:
+        """Plan the line once a block has told what methods cost; longer where it does not reach."""
+        if seed not in self.seeds or not self.kind_names:
             return
-        planned, found = self._planned(task), self.matches.labels(task)
-        known = self._costs(task, dict.fromkeys([*planned, *self._controls_on_disk(task)]))
-        methods = [found.get(name, name) for name in self.methods]
-        costs = [known[name] for name in methods if name in known]
-        # One that failed, or is not finished yet, is there as well.
-        existing = self._controls[task] | {
-            self._lab.composition(name): share for name, share in known.items()
-        }
-        for control, share in matching_controls(costs, existing, self._kinds).items():
-            if control.text not in planned:
-                self._controls[task][self._lab.know(control)] = share
+        found = self.matches.labels(task)
+        costs = self._costs(task, [found.get(name, name) for name in self.methods]).values()
+        points = product(self._chosen(task, costs), self.kinds)
+        labels = [self._lab.know(at_cost(kind, share)).text for share, kind in points]
+        self._added[task] += [label for label in labels if label not in self._planned(task)]
 
-    def _controls_on_disk(self, task: str) -> list[str]:
-        """List the controls that an earlier command has run, as they would be run now."""
-        found = []
+    def _chosen(self, task: str, costs: Collection[float]) -> list[float]:
+        """Return the budgets of a task, and keep them; those run before stay as they are."""
+        conditions_id = self.scenes[task].conditions_id
+        # What is fresh chooses anew, and only once.
+        forgotten = self._fresh and not self._added[task]
+        known = None if forgotten else self._budgets.read(task, conditions_id)
+        # Old results have points of the line, and no budgets.
+        there = [] if known else list(self._costs(task, self._added[task]).values())
+        reach = known or there
+        chosen = [*longer(reach, costs), *(known or ())] if reach else budgets(costs)
+        if chosen != known and costs:
+            self._budgets.keep(task, conditions_id, chosen)
+        return chosen
+
+    def _line_on_disk(self, task: str) -> list[str]:
+        """List what an earlier command has run of the line, as it would be run now."""
+        patterns, found = {pattern(kind) for kind in self.kinds}, []
+        if not self.methods:
+            return []
         for record in read_runs(self._root):
-            if record.get("control") and record["task_name"] == task:
-                label = record["strategy"]
-                # Its strategy may be gone by now.
-                with suppress(DataeffError):
-                    if self._cell(task, label, record["seed"]).version == record.get("version"):
-                        found.append(label)
-        return found
+            label = record["strategy"]
+            if record["task_name"] != task or pattern_of(label) not in patterns:
+                continue
+            # Its strategy may be gone by now.
+            with suppress(DataeffError):
+                if self._cell(task, label, record["seed"]).version == record.get("version"):
+                    found.append(label)
+        return [label for label in dict.fromkeys(found) if label not in self.suite.strategies]
 
     def _costs(self, task: str, strategies: Iterable[str]) -> dict[str, float]:
         """Return what each strategy costs, as a share of the reference, over the seeds of both."""
@@ -156,7 +230,8 @@ class Schedule:
             work = cost([ours["flops"] / theirs["flops"] for ours, theirs in both], math.nan)
             times = [_seconds(ours) / _seconds(theirs) for ours, theirs in both]
             # A control is what was counted, whatever its clock says.
-            known = work if self._is_control(strategy) else cost(times, work)
+            is_control = self._lab.composition(strategy).is_control
+            known = work if is_control else cost(times, work, least=1)
             if not math.isnan(known):
                 costs[strategy] = known
         return costs
@@ -167,8 +242,16 @@ class Schedule:
         return [two for two in pairs if all(one and one["status"] == "finished" for one in two)]
 
     def _records(self, task: str, strategy: str) -> list[Any]:
-        seeds = range(self.suite.seeds)
-        return [self._cell(task, strategy, seed).record() for seed in seeds]
+        return [self._cell(task, strategy, seed).record() for seed in self.seeds]
+
+
+def _whole_seconds(record: dict[str, Any]) -> float:
+    """Return all that a cell took, evaluation included."""
+    return sum(record.get("clocks", {}).values())
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / max(1, len(values))
 
 
 def _seconds(record: dict[str, Any]) -> float:

@@ -8,10 +8,12 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from dataeff.bench.controls import control_kinds
+from dataeff.bench.line import line_kinds
+from dataeff.cost import MARGIN
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
 from dataeff.lab import Lab
 from dataeff.notation import is_open, parse_one
+from dataeff.seeds import AUTO, Seeds, read_seeds
 from dataeff.training.task import Task
 
 
@@ -59,7 +61,10 @@ class Suite(BaseModel, extra="forbid"):
 
     name: str
     title: str = ""
-    seeds: int = Field(3, ge=1)
+    seeds: Seeds = AUTO
+    """A number; or `auto`, until all is settled; or a range, which is run and not looked at."""
+    margin: float = Field(MARGIN, gt=0, allow_inf_nan=False)
+    """Points of accuracy that a strategy may lose and still be no worse."""
     strategies: list[str] = Field(min_length=1)
     tasks: dict[str, Task] = Field(min_length=1)
     only: dict[str, list[str]] = {}
@@ -67,9 +72,17 @@ class Suite(BaseModel, extra="forbid"):
     published: list[Published] = []
     claims: list[Claim] = []
     controls: bool | list[str] = True
-    """Add controls of each method's measured cost; a list names which."""
+    """Add the line: training less at a few budgets; a list names its kinds."""
     match: str | None = None
     """The strategy whose time those with a value `?` are to take."""
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _are_seeds(cls, value: Any) -> Any:
+        try:
+            return read_seeds(value)
+        except DataeffError as error:
+            raise ValueError(str(error).removesuffix(".")) from None
 
     @field_validator("controls", mode="before")
     @classmethod
@@ -154,7 +167,7 @@ def make_suite(content: dict[str, Any], lab: Lab, where: str) -> Suite:
     with _place(f"{where}: match"):
         _check_match(suite, lab)
     with _place(f"{where}: controls"):
-        control_kinds(suite.controls, lab.installed)
+        line_kinds(suite.controls, lab.installed)
     for name, task in suite.tasks.items():
         with _place(f"{where}: tasks.{name}.dataset"):
             part = parse_one(task.dataset)

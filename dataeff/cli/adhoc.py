@@ -38,14 +38,16 @@ def choose_suite(
 ) -> Suite:
     """Return the suite of this name or file, or the one that the ad-hoc options make.
 
-    Of `options`, `seeds` and `match` are for both: the strategy that others are matched to, where
-    that is not for the suite to say.
+    Of `options`, `seeds`, `margin` and `match` are for both: the strategy that others are matched
+    to, where that is not for the suite to say.
     """
     from dataeff.bench.suite import load_suite, make_suite
     from dataeff.notation import is_open
+    from dataeff.seeds import read_seeds
 
     given = {key: options[key] for key in _KEYS if options.get(key) not in (None, ())}
     seeds, match = options.get("seeds"), options.get("match")
+    seeds = seeds and read_seeds(seeds)
     if text and given:
         option = next(iter(given)).replace("settings", "set")
         raise DataeffError(
@@ -62,7 +64,9 @@ def choose_suite(
             # The reference comes along: without it there is nothing to compare with.
             content["strategies"] = [suite.reference, *strategies]
     else:
-        content = _adhoc(given, strategies) | {"seeds": seeds or 3}
+        content = _adhoc(given, strategies) | ({"seeds": seeds} if seeds else {})
+    if options.get("margin"):
+        content["margin"] = options["margin"]
     # What others are matched to comes along as well.
     names = dict.fromkeys([*content["strategies"], *([match] if match else [])])
     content |= {"match": match, "strategies": list(names)}

@@ -38,29 +38,32 @@ def compare(suite, a, b, results, **options):
     """
     from dataeff.files import finite
     from dataeff.report import explain
-    from dataeff.report.board import contended
+    from dataeff.report.board import contended, judge_folder
     from dataeff.report.compare import compare as compared
     from dataeff.report.composed import composed_effects
+    from dataeff.report.frames import title
+    from dataeff.report.looks import shown
     from dataeff.report.naming import strategy_named
-    from dataeff.report.read import read_suite
-    from dataeff.report.tables import read_measured
 
-    folder, margin = results_folder(results, suite), options["margin"]
-    asked = read_suite(folder)
-    measured = read_measured(folder, asked, suite)
-    runs = _of_task(measured.runs, options["task"], suite)
-    known = {name: measured.parameters[name] for name in runs["strategy"]}
+    folder = results_folder(results, suite)
+    read = judge_folder(folder, options["margin"], suite)
+    asked, margin = read.suite, read.margin
+    runs = _of_task(shown(read.runs, read.looks), options["task"], suite)
+    known = {name: read.measured.parameters[name] for name in runs["strategy"]}
     a, b = (strategy_named(text, known, suite) for text in (a, b))
     if a == b:
         raise DataeffError(f"A and B are both {a}; name two strategies.")
-    found, reference = compared(runs, a, b), asked["reference"]
+    here = [one for one in read.judged if one.table.key[0] in set(runs["task_name"])]
+    found, reference = compared(here, a, b), asked["reference"]
     command = _command(suite, asked["commands"][-1])
     if not found:
         raise DataeffError(explain.nothing_shared(runs, a, b, command))
     effects = composed_effects(runs, reference, margin)
     told = [explain.explained(one, runs, effects, (reference, command)) for one in found]
     both = runs[runs["strategy"].isin([a, b])]
-    notes = [*explain.left_out(both, found), *contended(both), *measured.notes]
+    notes = [*explain.left_out(both, found), *contended(both), *read.measured.notes]
+    seen = [one for one in here if one.table.key in {part.key for part in found}]
+    notes += [f"{title(one.table.key)}: {text}." for one in seen if (text := one.waiting())]
     if options["as_json"]:
         head = {"suite": asked["name"], "reference": reference, "a": a, "b": b, "margin": margin}
         document = head | {"blocks": [one.numbers() for one in told], "notes": notes}

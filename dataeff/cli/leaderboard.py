@@ -42,5 +42,7 @@ def leaderboard(suite, results, csv_file, **options):
         show_board(folder, board, written)
         return
     click.echo(printed[forms[0]](board))
-    for note in board.notes:
+    # Markdown has the feet of its tables.
+    feet = [] if options["markdown"] else [text for part in board.feet.values() for text in part]
+    for note in [*feet, *board.notes]:
         click.echo(note, err=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from dataeff.cost import MARGIN
 from dataeff.errors import DataeffError, did_you_mean
-from dataeff.report import MARGIN
 
 PATH = click.Path(path_type=Path)
 """The type of an option that names a file or a folder."""
@@ -39,9 +39,8 @@ class Number(click.FloatRange):
 margin_option = click.option(
     "--margin",
     type=Number(0, 100, min_open=True),
-    default=MARGIN,
-    show_default=True,
-    help="Points of accuracy by which a strategy may be lower and still be no worse.",
+    help="Points of accuracy by which a strategy may be lower and still be no worse (default: the "
+    f"suite's, which is {MARGIN} where it says nothing).",
 )
 target_option = click.option(
     "--target",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +12,7 @@ import click
 from dataeff.cli.adhoc import adhoc_options, choose_suite
 from dataeff.cli.options import Number, device_option, training_options
 from dataeff.cli.show import console, show
+from dataeff.cost import MARGIN
 from dataeff.errors import DataeffError
 
 if TYPE_CHECKING:
@@ -30,16 +32,26 @@ if TYPE_CHECKING:
     help="Strategy to run instead of the suite's; repeatable. Ad hoc, the first is the reference.",
 )
 @click.option(
-    "--seeds", type=click.IntRange(1), help="Number of seeds (default: the suite's, or 3)."
+    "--seeds",
+    metavar="auto|N|A-B",
+    help="Seeds: auto (5, 10, 20: more for what is not settled), a number, or a range, which is "
+    "run and not looked at (default: the suite's, or auto).",
 )
 @click.option(
     "--controls/--no-controls",
     default=None,
-    help="Add controls of each method's measured cost (default: as the suite says, which is yes).",
+    help="Add the line: just training less, at a few budgets (default: as the suite says, which is "
+    "yes).",
 )
 @click.option(
     "--match",
     help="Strategy whose time those with a value '?' shall take: -s 'short_schedule[share=?]'.",
+)
+@click.option(
+    "--margin",
+    type=Number(0, 100, min_open=True),
+    help="Points of accuracy that a strategy may lose and still be no worse (default: the suite's, "
+    f"or {MARGIN}).",
 )
 @adhoc_options
 @device_option
@@ -71,11 +83,13 @@ def run(suite, strategies, plugin_dirs, **options):
     dataeff run quickstart --dry-run
     dataeff run --dataset digits --model resnet8 --epochs 10 -s baseline -s amp
     """
+    from dataeff.bench.asked import write_suite
     from dataeff.bench.cells import Settings
     from dataeff.bench.schedule import Schedule
     from dataeff.foretell.preview import Coming, check_setups
     from dataeff.lab import Lab
     from dataeff.plugins import load_plugins
+    from dataeff.report.due import Looking
 
     fresh, flagged, controls = (options[key] for key in ("fresh", "rerun_flagged", "controls"))
     if fresh and flagged:
@@ -87,31 +101,41 @@ def run(suite, strategies, plugin_dirs, **options):
     if controls is not None:
         # A suite that names its controls keeps to these.
         chosen.controls = controls and (chosen.controls or True)
-    schedule = Schedule(chosen, lab, settings.results, fresh)
+    looking = Looking(settings.results / chosen.name)
+    schedule = Schedule(chosen, lab, settings.results, fresh, looking)
     again = _again(fresh, flagged)
     coming = Coming(schedule.cells, again, schedule.unsolved, not settings.in_process)
     if options["dry_run"]:
         _preview(schedule, coming, lab)
+        _warn(schedule, lab)
         return
     check_setups(coming, lab)
+    _warn(schedule, lab)
     if not options["yes"]:
         _ask(schedule, coming, lab)
+    folder, command = settings.results / chosen.name, _command()
+    looking.before = partial(write_suite, schedule, folder, command)
+    looking.before()
     _run(schedule, lab, settings, again)
+    looking.make()
+    show(folder)
+    _tell_failures(schedule)
 
 
 def _run(schedule: Schedule, lab: Lab, settings: Settings, again: Again) -> None:
-    """Run what is planned, and show what came of it; say what failed."""
-    from dataeff.bench.asked import write_suite
+    """Run what is planned."""
     from dataeff.bench.progress import Watch
-    from dataeff.bench.runner import failures, run_cells
+    from dataeff.bench.runner import run_cells
 
-    folder, command = settings.results / schedule.suite.name, _command()
-    write_suite(schedule, folder, command)
     with Watch(console) as watch:
         schedule.matches.tell = watch.say
         run_cells(schedule, lab, settings, watch, again)
-    write_suite(schedule, folder, command)
-    show(folder)
+
+
+def _tell_failures(schedule: Schedule) -> None:
+    """Say what failed; there is an exit code for it."""
+    from dataeff.bench.runner import failures
+
     failed = [*failures(schedule.cells), *schedule.matches.troubles]
     for line in failed:
         click.echo(f"Failed: {line}", err=True)
@@ -148,18 +172,65 @@ def _preview(schedule: Schedule, coming: Coming, lab: Lab) -> None:
             f"Values for {' and '.join(patterns)} are found by pilots of a few epochs, which come "
             f"on top: up to {preview.duration(_seconds_of_pilots(costs, schedule))}."
         )
-    if names := schedule.control_names:
-        most = preview.duration(_seconds_of_controls(costs, schedule))
+    if most := _seconds_of_line(costs, schedule):
+        names = " and ".join(schedule.kind_names)
         click.echo(
-            f"Controls come on top ({' and '.join(names)}, once for each cost that is measured): "
-            f"at most another {most}; --no-controls leaves them out."
+            f"The line comes on top ({names}, at two to four budgets): at most another "
+            f"{preview.duration(most)}; --no-controls leaves it out."
         )
+    for text in _coming_looks(costs, schedule):
+        click.echo(text)
 
 
-def _seconds_of_controls(costs: Preview, schedule: Schedule) -> float:
-    """Return the most that controls can take: one of each kind for each method, at its cost."""
-    judged = [line.seconds for line in costs.lines if line.strategy in schedule.methods]
-    return len(schedule.control_names) * sum(judged)
+def _seconds_of_line(costs: Preview, schedule: Schedule) -> float:
+    """Return the most that the line can take; its budgets come to so much of the reference."""
+    from dataeff.bench.line import MOST_WORK
+
+    if schedule.has_line:
+        return 0.0
+    base = [line for line in costs.lines if line.strategy == schedule.suite.reference]
+    return len(schedule.kind_names) * MOST_WORK * sum(line.seconds for line in base)
+
+
+def _coming_looks(costs: Preview, schedule: Schedule) -> list[str]:
+    """Say until when these cells are, how likely that settles it, and what may come after it."""
+    from dataeff.foretell.preview import duration
+    from dataeff.seeds import AUTO
+
+    if schedule.suite.seeds != AUTO:
+        return []
+    said = []
+    for task in schedule.suite.tasks:
+        n = max(cell.seed for cell in schedule.cells if cell.task_name == task) + 1
+        lines = [line for line in costs.lines if line.task == task]
+        text = f"{task}: these cells are for the look at {n} seeds"
+        if likely := schedule.stages.likely(task):
+            text += f", which {likely}"
+        else:
+            text += "; how likely it settles anything, the first look will tell"
+        each = sum(line.seconds / line.cells for line in lines if line.cells)
+        last = schedule.stages.last
+        more = (last - n) * each
+        text += f". What is not settled then goes on, to {last} seeds at most"
+        said.append(f"{text}: at most another {duration(more)}." if more else f"{text}.")
+    return said
+
+
+def _warn(schedule: Schedule, lab: Lab) -> None:
+    """Say before the run where a test set cannot resolve the margin."""
+    from dataeff.bench.results import settled
+    from dataeff.report.margin import Resolution, unresolved
+
+    suite = schedule.suite
+    coming = {cell.task_name for cell in schedule.cells if not settled(cell.record())}
+    for name, task in suite.tasks.items():
+        if name not in coming:
+            continue
+        images = len(lab.on_cpu().data(task).test)
+        listed = len(suite.strategies) - 1
+        given = Resolution(suite.seeds, listed, images, schedule.stages.typical(name))
+        if said := unresolved(name, suite.margin, given):
+            click.echo(said, err=True)
 
 
 def _seconds_of_pilots(costs: Preview, schedule: Schedule) -> float:
@@ -183,11 +254,11 @@ def _ask(schedule: Schedule, coming: Coming, lab: Lab) -> None:
     if not _someone_is_there():
         return
     costs = preview.quick(coming, lab)
-    more, pilots = _seconds_of_controls(costs, schedule), _seconds_of_pilots(costs, schedule)
+    more, pilots = _seconds_of_line(costs, schedule), _seconds_of_pilots(costs, schedule)
     if not preview.asks(costs.seconds + more + pilots):
         return
-    controls = f" Controls take at most another {preview.duration(more)}." if more else ""
+    line = f" The line takes at most another {preview.duration(more)}." if more else ""
     found = f" Pilots take up to {preview.duration(pilots)}." if pilots else ""
-    if not click.confirm(f"{preview.sentence(costs)}{controls}{found} Go on?", err=True):
+    if not click.confirm(f"{preview.sentence(costs)}{line}{found} Go on?", err=True):
         click.echo("Nothing was run.", err=True)
         raise click.exceptions.Exit(1)

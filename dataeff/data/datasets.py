@@ -62,20 +62,24 @@ def download(name: str, root: Path) -> None:
 
 @dataclass(eq=False, kw_only=True)
 class Digits(ImageSet):
-    """Handwritten digits of scikit-learn: 1,297 + 500 grey images, 8x8; needs no download."""
+    """Handwritten digits of scikit-learn: 1,297 + 500 grey images, 8x8; needs no download.
+
+    `test_samples` of the 1,797 are the test set, as many of each digit.
+    """
 
     size: Side | None = 16
     crop: Padding = 1
+    test_samples: Annotated[int, Field(ge=10, le=1700)] = 500
 
     def read(self, root: Path | None) -> Raw:
-        """Read the set inside scikit-learn; 50 images of each digit are the test set."""
+        """Read the set inside scikit-learn, and split it."""
         from sklearn.datasets import load_digits
 
         digits = load_digits()
         images = torch.from_numpy(digits.images * (255 / 16)).round().byte().unsqueeze(-1)
         labels = torch.from_numpy(digits.target).long()
         test = torch.zeros(len(labels), dtype=torch.bool)
-        test[balanced(labels, 500, torch.Generator().manual_seed(1797))] = True
+        test[balanced(labels, self.test_samples, torch.Generator().manual_seed(1797))] = True
         return Raw(images[~test], labels[~test], images[test], labels[test], 10)
 
 

@@ -7,15 +7,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dataeff.cost import MARGIN
 from dataeff.files import read_json, uncollected, write_csv
 from dataeff.plural import counted
-from dataeff.report import MARGIN, read
+from dataeff.report import read
 from dataeff.report.claims import claims_table
 from dataeff.report.composed import compositions
-from dataeff.report.frames import RUN_KEYS, Record, finished, of_strategy, of_table
+from dataeff.report.foot import foot
+from dataeff.report.frames import RUN_KEYS, Key, Record, finished, of_strategy, of_table, tables
+from dataeff.report.hits import image_errors
+from dataeff.report.judge import Judged
+from dataeff.report.looks import read_looks, shown, with_due
 from dataeff.report.stats import paired
 from dataeff.report.table import leaderboard
-from dataeff.report.tables import read_measured
+from dataeff.report.tables import Measured, read_measured
 from dataeff.report.words import matched_to
 
 
@@ -26,8 +31,9 @@ class Board:
     `table` has one line per task, conditions and strategy; `runs` one per cell; `curves` one per
     cell and epoch; `classes` one per line of `table` and class; `compositions` one per composed
     strategy; `claims` one per claim of the suite and table. `conditions` are the values behind each
-    short name, `notes` what was split, left out, matched or flagged, one sentence each.
-    `from_tables` says that there are no cells: `runs` and `classes` were read from their files.
+    short name, `feet` what holds for a whole table, by task and conditions, and `notes` what was
+    split, left out, matched or flagged, one sentence each. `from_tables` says that there are no
+    cells: `runs` and `classes` were read from their files.
     """
 
     suite: dict[str, Any]
@@ -39,29 +45,63 @@ class Board:
     compositions: pd.DataFrame
     claims: pd.DataFrame
     conditions: dict[str, dict[str, Any]]
+    feet: dict[Key, list[str]]
     notes: list[str]
     from_tables: bool = False
 
 
-@uncollected()
-def read_board(folder: Path, margin: float = MARGIN, target: float | None = None) -> Board:
-    """Read the results of a suite; what may not be compared is split or left out, and said so."""
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """The results of a suite with their verdicts: what boards and comparisons are made from."""
+
+    suite: dict[str, Any]
+    margin: float
+    measured: Measured
+    looks: list[Record]
+    judged: list[Judged]
+
+    @property
+    def runs(self) -> pd.DataFrame:
+        """Return one line per cell."""
+        return self.measured.runs
+
+
+def judge_folder(folder: Path, margin: float | None = None, typed: str = "") -> Reading:
+    """Read the runs of a suite and what its looks have said; `typed` is what would run it.
+
+    Another margin than the suite's is read off the same intervals: nothing is tested twice.
+    """
     suite = read.read_suite(folder)
-    found = read_measured(folder, suite, folder.name)
-    runs, curves, conditions = found.runs, found.curves(), found.conditions
+    measured = read_measured(folder, suite, typed or folder.name)
+    runs = measured.runs
+    margin = margin or suite.get("margin") or MARGIN
+    looks = with_due(runs, suite, read_looks(folder))
+    judged = [Judged(key, group, suite, looks, margin) for key, group in tables(runs)]
+    return Reading(suite, margin, measured, looks, judged)
+
+
+@uncollected()
+def read_board(folder: Path, margin: float | None = None, target: float | None = None) -> Board:
+    """Read the results of a suite; what may not be compared is split or left out, and said so."""
+    reading = judge_folder(folder, margin)
+    suite, runs, judged, found = reading.suite, reading.runs, reading.judged, reading.measured
+    curves, conditions = found.curves(), found.conditions
     entries = read_json(folder / "match.json") or []
     matches = read.matches_of(entries, suite)
     suite["published"] = read.published_lines(suite, matches)
+    composed = shown(runs, reading.looks), suite["reference"], reading.margin
+    images = found.images() or {one.table.key: image_errors(folder, one.grid) for one in judged}
     return Board(
         suite=suite,
-        margin=margin,
-        table=leaderboard(runs, curves, suite, margin, target),
+        margin=reading.margin,
+        table=leaderboard(judged, curves, suite["published"], target, images),
         runs=runs,
         curves=curves,
         classes=found.classes(),
-        compositions=compositions(runs, suite["reference"], margin),
-        claims=claims_table(runs, suite, margin, matches),
+        compositions=compositions(*composed),
+        claims=claims_table(judged, suite, matches),
         conditions=conditions,
+        feet={one.table.key: foot(one, images.get(one.table.key, {})) for one in judged},
         notes=[*_split(conditions), *found.notes, *_matched(entries, runs), *contended(runs)],
         from_tables=found.from_tables,
     )

@@ -54,26 +54,35 @@ class Column(NamedTuple):
 # fmt: off
 COLUMNS = (
     Column("task", meaning="What was trained."),
-    Column("strategy", "strategy", text=1, latex=1, page=2, always=True, up=True, meaning=
+    Column("strategy", "strategy", text=1, latex=1, page=1, always=True, up=True, meaning=
            "The method with its parameters. In the form that you type."),
-    Column("rank", "rank", ".0f", text=2, latex=2, page=1, drop=15, always=True, up=True, meaning=
-           "Shared where intervals do not tell strategies apart. By verdict, then by speed-up "
-           "(see below)."),
-    Column("verdict", "verdict", text=3, latex=9, page=3, drop=16, always=True, up=True, meaning=
-           "What may be claimed against the reference. In a few words (see below)."),
+    Column("verdict", "verdict", text=2, latex=8, page=2, drop=16, always=True, up=True, meaning=
+           "What may be said against the reference. Read off the intervals, in a few words (see "
+           "below)."),
     Column("sentence", meaning="The verdict as a sentence, with its numbers."),
-    Column("n", "seeds", ".0f", head="n", text=4, latex=3, page=4, drop=14, always=True, meaning=
+    Column("settled", meaning="True where more seeds would tell nothing that matters: speed and "
+           "accuracy are known, or it has lost."),
+    Column("look", meaning="Seeds of the look that judged it; 0 before there was one."),
+    Column("n", "seeds", ".0f", head="n", text=3, latex=2, page=3, drop=14, always=True, meaning=
            "Finished runs. One per seed; of early termination, seeds that had a test by then."),
-    Column("accuracy", "accuracy %", ".2f", text=5, latex=4, page=5, always=True, meaning=
+    Column("accuracy", "accuracy %", ".2f", text=4, latex=3, page=4, always=True, meaning=
            "On the test set after the last epoch. Mean over seeds, in percent."),
     Column("accuracy_std", meaning="Its standard deviation over seeds."),
-    Column("difference", "difference", "+z.2f", head="vs reference (95%)", text=6, latex=5, page=6,
+    Column("difference", "difference", "+z.2f", head="vs reference", text=5, latex=4, page=5,
            always=True, meaning="Points against the reference. Mean, paired by seed."),
-    Column("difference_low", meaning="Where its 95% interval begins (Student's t)."),
+    Column("difference_low", meaning="Where the interval that judges it begins; of a control, the "
+           "one for itself."),
     Column("difference_high", meaning="Where it ends."),
-    Column("equivalence_p", meaning="The p-value of two one-sided tests that the accuracy differs "
-           "by less than the margin, for this line alone."),
+    Column("image_error", meaning="Standard error in points that other test images would add to "
+           "the difference; no number of seeds lessens it."),
     Column("margin", meaning="Points that a strategy may lose and still be no worse."),
+    Column("gain", "gain", "+z.2f", head="over training less", text=8, latex=9, page=7, drop=15,
+           rare=True, meaning="Accuracy less that of just training less in the same time. Seed by "
+           "seed, over the better of its kinds: shorter schedules, random choice."),
+    Column("gain_low", meaning="Where the interval that judges it begins; infinite where the line "
+           "does not reach as far."),
+    Column("gain_high", meaning="Where it ends."),
+    Column("against_line", meaning="What may be said of that, with its numbers."),
     Column("macro_f1", "F1 %", ".2f", text=16, page=18, drop=4, more=True, meaning=
            "Macro F1 on the test set. Mean over classes and seeds, in percent."),
     Column("worst_class", "worst class %", ".2f", short=".1f", text=15, page=19, drop=7, more=True,
@@ -85,10 +94,10 @@ COLUMNS = (
            meaning="Seconds on the prepare clock. Wall time, mean over seeds."),
     Column("train_seconds", "train s", ".2f", text=13, page=9, drop=8, up=True, meaning=
            "Seconds on the train clock. Wall time, mean over seeds."),
-    Column("speedup", "speed-up", ".2f x", text=7, latex=6, page=7, always=True, meaning=
+    Column("speedup", "speed-up", ".2f x", text=6, latex=5, page=6, always=True, meaning=
            "Seconds of the reference over ours. Of prepare + train, geometric mean over seeds."),
-    Column("speedup_low", head="(95%)", text=8, latex=7, drop=12, meaning=
-           "Where its 95% interval begins (Student's t on the logarithms)."),
+    Column("speedup_low", head="from-to", text=7, latex=6, drop=12, meaning=
+           "Where the interval that judges it begins; of a control, the one for itself."),
     Column("speedup_high", meaning="Where it ends."),
     Column("oracle", "oracle", ".2f x", text=24, page=28, rare=True, more=True, meaning=
            "Speed-up if what is off the clock cost nothing. What was left off on purpose, that is; "
@@ -100,7 +109,7 @@ COLUMNS = (
            "`speedup` charges each in full."),
     Column("artefact_uses", "uses", ".0f", page=16, more=True, meaning=
            "Runs that share the scores."),
-    Column("ideal_speedup", "ideal", ".2f x", text=9, latex=8, page=8, drop=13, meaning=
+    Column("ideal_speedup", "ideal", ".2f x", text=9, latex=7, page=8, drop=13, meaning=
            "Speed-up by counted work: forward 1, backward 2. Times the FLOPs of a row."),
     Column("realised", "real/ideal", ".2f", text=10, page=17, drop=11, more=True, meaning=
            "Realised over ideal speed-up. By `oracle` where part of the work is off the clock."),
@@ -120,7 +129,7 @@ COLUMNS = (
            "termination as MixTrain has it, seed by seed; empty where a seed never was. It is "
            "chosen by tests on the test set, which favours the reference."),
     Column("pareto", "Pareto", "yes", page=10, meaning=
-           "Nothing else is both faster and more accurate. Among those that are ranked."),
+           "Nothing else is both faster and more accurate. Among those that are on the clock."),
     Column("rows_trained", "rows", ",.0f", text=19, page=25, drop=2, more=True, up=True, meaning=
            "Rows trained. Those that went through a backward pass."),
     Column("never_trained", "never trained", ".1%", short=".0%", text=17, page=26, drop=6,
@@ -133,12 +142,10 @@ COLUMNS = (
            "CUDA, RAPL on a CPU, with all that ran beside it."),
     Column("peak_memory_mib", "peak MiB", ",.0f", short=".0f", text=20, page=30, drop=1, more=True,
            up=True, meaning="Most memory in use. Of the device, or of the process on a CPU."),
-    Column("ranked", meaning="False where part of the work was left off the clock on purpose, and "
-           "where nothing was run (early termination)."),
+    Column("on_clock", meaning="False where part of the work was left off the clock on purpose, "
+           "and where nothing was run (early termination)."),
     Column("control", meaning="True where the strategy is a yardstick: random choice, the "
            "reference with a shorter schedule, or the reference stopped early."),
-    Column("against_controls", meaning="Accuracy against each control whose cost is within 10%, "
-           "and the speed-up over it, paired by seed, with 95% intervals (see below)."),
     Column("contended", "contended", ".0f", page=12, meaning=
            "Runs during which something else used the machine. How is in runs.csv."),
     Column("trouble", "trouble", text=25, page=11, rare=True, meaning=

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from dataeff.report import frames
-from dataeff.report.frames import Key, Record, finished, numbers, of_strategy, tables
-from dataeff.report.stats import Interval, paired
+from dataeff.report.frames import Key, Record, numbers, of_strategy
+from dataeff.report.judge import Judged
+from dataeff.report.pair import Said, pair_said
 from dataeff.report.words import number
 
 PHASES = (
@@ -41,16 +42,17 @@ class Comparison(NamedTuple):
     `phases` has a line per phase that either has: mean seconds of `a` and `b`, the `ideal` seconds
     of B, and what is `lost`; they add up to the clocked time. `off_clock` has a line per clock that
     was left out on purpose. `rows` are mean counts. `free` is the speed-up without those clocks.
+    `said` is what may be said of B against A.
     """
 
     key: Key
     a: str
     b: str
     seeds: list[int]
-    speedup: Interval
+    said: Said
+    margin: float
     free: float
     ideal: float
-    difference: Interval
     phases: pd.DataFrame
     off_clock: pd.DataFrame
     rows: pd.DataFrame
@@ -90,11 +92,13 @@ class Comparison(NamedTuple):
         return {
             **dict(zip(frames.KEYS, self.key, strict=True)),
             "seeds": self.seeds,
-            "speedup": self.speedup._asdict(),
+            "speedup": self.said.speedup._asdict(),
             "speedup_on_the_clock": self.free,
             "ideal_speedup": self.ideal,
             "realised": self.realised,
-            "accuracy_difference": self.difference._asdict(),
+            "accuracy_difference": self.said.difference._asdict(),
+            "verdict": self.said.verdict,
+            "judged_by": self.said.by,
             "phases": _records(self.phases, "phase"),
             "total": total.to_dict(),
             "off_clock": _records(self.off_clock, "clock"),
@@ -111,50 +115,56 @@ def _records(table: pd.DataFrame, name: str) -> list[Record]:
     return frames.records(table.rename_axis(name).reset_index())
 
 
-def compare(runs: pd.DataFrame, a: str, b: str) -> list[Comparison]:
+def compare(judged: list[Judged], a: str, b: str) -> list[Comparison]:
     """Compare two strategies wherever both finished a seed: one by one, task by conditions."""
     found = []
-    for key, group in tables(runs):
-        cells = finished(group)
-        base, ours = of_strategy(cells, a), of_strategy(cells, b)
+    for table in judged:
+        base, ours = (of_strategy(table.grid.cells, name) for name in (a, b))
         seeds = base.index.intersection(ours.index).sort_values()
         if len(seeds):
             sides = {"a": base.loc[seeds], "b": ours.loc[seeds]}
-            found.append(_comparison(key, sides, frames.resolution(cells)))
+            found.append(_comparison(table, sides, pair_said(table, a, b)))
     return found
 
 
-def _comparison(key: Key, sides: Mapping[str, pd.DataFrame], step: float) -> Comparison:
+def _comparison(table: Judged, sides: Mapping[str, pd.DataFrame], said: Said) -> Comparison:
     """Compare the cells of B with those of A, both by seed."""
     base, ours = sides.values()
-    total, clocked, work = (
-        np.log(_positive(base, name) / _positive(ours, name))
-        for name in ("total_seconds", "clocked_seconds", "flops")
-    )
+    work = np.log(_positive(base, "flops") / _positive(ours, "flops"))
     ideal = float(np.exp(work.mean(skipna=False)))
-    phases = _means(sides, SECONDS)
+    timed = _uncontended(sides)
+    clocked = np.log(
+        _positive(timed["a"], "clocked_seconds") / _positive(timed["b"], "clocked_seconds")
+    )
+    phases = _means(timed, SECONDS)
     # What no phase names is other, so that they add up.
-    whole = _means(sides, {"other": "clocked_seconds"}).loc["other"]
+    whole = _means(timed, {"other": "clocked_seconds"}).loc["other"]
     phases.loc["other"] = whole - phases.drop(index="other").sum()
     phases = phases[(phases.abs() > _NOTHING).any(axis=1)]
     phases["ideal"] = phases["a"] / ideal
     phases["lost"] = phases["b"] - phases["ideal"]
     clocks = {name: re.fullmatch(r"off_(.+)(?<!_process)_seconds", name) for name in base}
-    off_clock = _means(sides, {match[1]: name for name, match in clocks.items() if match})
-    ahead = numbers(ours, "test_top1") - numbers(base, "test_top1")
+    off_clock = _means(timed, {match[1]: name for name, match in clocks.items() if match})
     return Comparison(
-        key=key,
+        key=table.table.key,
         a=base["strategy"].iloc[0],
         b=ours["strategy"].iloc[0],
         seeds=[int(seed) for seed in base.index],
-        speedup=paired(total).interval().exp(),
+        said=said,
+        margin=table.margin,
         free=float(np.exp(clocked.mean())),
         ideal=ideal,
-        difference=paired(ahead, step).interval(),
         phases=phases,
         off_clock=off_clock[(off_clock > 0).any(axis=1)],
         rows=_means(sides, {name: f"rows_{name}" for name in _ROWS}),
     )
+
+
+def _uncontended(sides: Mapping[str, pd.DataFrame]) -> Mapping[str, pd.DataFrame]:
+    """Return the seeds whose times can be trusted on both sides; all, where there is none."""
+    base, ours = (cells["contended"] == "" for cells in sides.values())
+    calm = base & ours
+    return {side: cells[calm] for side, cells in sides.items()} if calm.any() else sides
 
 
 def _positive(cells: pd.DataFrame, name: str) -> pd.Series:

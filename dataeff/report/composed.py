@@ -7,7 +7,7 @@ import pandas as pd
 
 from dataeff.notation import split_parts
 from dataeff.report.frames import Record, tables
-from dataeff.report.judge import Grid
+from dataeff.report.grid import Grid
 from dataeff.report.stats import Array, Interval, interval_of, named, paired
 from dataeff.report.words import POINTS, TIMES, number, spread
 
@@ -53,14 +53,15 @@ def composed_effects(runs: pd.DataFrame, reference: str, margin: float) -> list[
             if len(parts) < 2 or name == reference or not set(parts) <= set(grid.names):
                 continue
             place = [grid.names.index(one) for one in (name, *parts)]
-            shared = ~np.isnan(faster[place] + better[place]).any(axis=0)
-            if shared.any():
-                head = {"task": task, "conditions": conditions, "strategy": name, "parts": parts}
-                head["n"] = int(shared.sum())
-                times = _effects(faster[place][:, shared], np.log(SAME_TIME), 0.0, np.exp)
-                points = _effects(better[place][:, shared], margin, grid.step, np.asarray)
-                lines += [head | {"quantity": "speedup"} | times]
-                lines += [head | {"quantity": "accuracy"} | points]
+            head = {"task": task, "conditions": conditions, "strategy": name, "parts": parts}
+            for quantity, gains, limit, step, scale in (
+                ("speedup", faster[place], np.log(SAME_TIME), 0.0, np.exp),
+                ("accuracy", better[place], margin, grid.step, np.asarray),
+            ):
+                shared = ~np.isnan(gains).any(axis=0)
+                if shared.any():
+                    told = {"n": int(shared.sum()), "quantity": quantity}
+                    lines.append(head | told | _effects(gains[:, shared], limit, step, scale))
     return lines
 
 
@@ -82,7 +83,7 @@ def _says(low: float, high: float, limit: float) -> str:
         return "more than the sum"
     if high < -_NOTHING:
         return "less than the sum"
-    return "adds up" if -limit <= low and high <= limit else "undecided"
+    return "adds up" if -limit <= low and high <= limit else "open"
 
 
 def effects_table(effects: list[Record]) -> list[list[str]]:

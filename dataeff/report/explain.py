@@ -10,7 +10,6 @@ import pandas as pd
 from dataeff.notation import split_parts
 from dataeff.report.compare import OVERHEAD, Comparison, cheaper, counted_work, fewest, overhead
 from dataeff.report.frames import Record, finished, of_table, tables, title
-from dataeff.report.stats import Interval
 from dataeff.report.words import TIMES, listed, points, spread
 
 SLIGHT = 0.02
@@ -85,25 +84,20 @@ def left_out(runs: pd.DataFrame, found: list[Comparison]) -> list[str]:
 
 def headline(found: Comparison) -> list[str]:
     """Return speed-up, ideal and accuracy of B against A, with a word on each."""
-    speed = spread(found.speedup, TIMES, " to ", label="95%: ")
-    ahead = points(found.difference, " points", "95%: ")
+    said = found.said
+    speed = spread(said.speedup, TIMES, " to ")
+    ahead = points(said.difference, " points")
+    margin = f" (margin {found.margin:g} points)" if said.level in ("no worse", "worse") else ""
     ideal = "Ideal: not known, for the work of these runs was not counted."
     if not math.isnan(found.ideal):
         ideal = f"Ideal: {found.ideal:.2f}x by counted work; {found.realised:.0%} of it is realised"
         ideal += " on the clock." if len(found.off_clock) else "."
     return [
-        f"Speed-up: {speed}: {_told(found.speedup, 1, 'B is faster', 'B is slower')}.",
+        f"Speed-up: {speed}: {said.pace}.",
         ideal,
-        f"Accuracy: {ahead}: {_told(found.difference, 0, 'B is better', 'B is worse')}.",
+        f"Accuracy: {ahead}: {said.level}{margin}.",
+        f"B against A: {said.verdict}; {said.by}.",
     ]
-
-
-def _told(interval: Interval, nothing: float, more: str, less: str) -> str:
-    if math.isnan(interval.low):
-        return "one seed shows no spread"
-    if interval.low > nothing:
-        return more
-    return less if interval.high < nothing else "not told apart"
 
 
 def sentences(found: Comparison) -> list[str]:
@@ -118,7 +112,7 @@ def _off_clock(found: Comparison) -> list[str]:
         spent = [f"{found.seconds(s)} s ({clock})" for clock, s in clocks[clocks > 0].items()]
         if spent:
             left = f"{str(name).upper()} left {listed(spent)} off the clock on purpose"
-            said.append(f"{left}, so it is not ranked.")
+            said.append(f"{left}.")
     if said:
         said.append(
             f"The speed-up above counts that; without it, it is {found.free:.2f}x. "

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from dataeff.files import read_bytes
-from dataeff.report.frames import finished, numbers, of_strategy
+from dataeff.report.frames import numbers, of_strategy
+from dataeff.report.grid import Grid
 from dataeff.report.stats import Flags
 
 
@@ -48,13 +49,13 @@ def image_error(ours: Flags, theirs: Flags) -> float:
     return float(np.sqrt(max(0.0, (mean_square_images - mean_square_rest) / n) / m))
 
 
-def image_errors(folder: Path, runs: pd.DataFrame, reference: str) -> dict[str, float]:
+def image_errors(folder: Path, grid: Grid) -> dict[str, float]:
     """Return what the images add to the error of each strategy's difference to the reference.
 
-    `runs` are those of one table. Who shares fewer than two seeds with the reference, of which it
-    is known what they got right, is left out.
+    Who shares fewer than two seeds with the reference, of which it is known what they got right, is
+    left out.
     """
-    cells = finished(runs)
+    cells, reference = grid.cells, grid.reference
     theirs = _hits_of(folder, cells, reference)
     errors = {}
     for strategy in cells.loc[cells["strategy"] != reference, "strategy"].unique():

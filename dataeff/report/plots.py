@@ -42,8 +42,7 @@ class Table:
         lines = of_table(board.table, key)
         lines = lines[lines["n"] > 0]
         reference = board.suite["reference"]
-        order = lines.assign(other=lines["strategy"] != reference)
-        names = list(order.sort_values(["other", "rank"], kind="stable")["strategy"][:_MOST])
+        names = list(lines["strategy"][:_MOST])
         self.lines, self.curves, self.runs = (
             part[part["strategy"].isin(names)]
             for part in (lines, of_table(board.curves, key), of_table(board.runs, key))
@@ -127,7 +126,7 @@ def _shares(table: Table, axes: Axes) -> None:
 
 
 FIGURES: dict[str, tuple[str, Callable[[Table, Axes], None]]] = {
-    "tradeoff": ("Accuracy against speed-up, 95% intervals", _trade_off),
+    "tradeoff": ("Accuracy against speed-up, with the intervals that judge", _trade_off),
     "time": ("Accuracy against time", partial(_learning, x="seconds")),
     "epochs": ("Accuracy against epochs", partial(_learning, x="epoch")),
     "phases": ("Where the time went", _phases),

@@ -1,31 +1,32 @@
-"""Statistics: what paired differences allow us to say, and how many seeds would settle the rest.
+"""Statistics: what paired differences have shown, as means, spreads and intervals.
 
-Two families of tests are made for each table, and each is corrected for its size after Holm: that
-something differs (faster, slower, better, worse), wrong anywhere in at most 5 tables of 100; and
-that a strategy is no worse than the reference by more than the margin, wrong anywhere in at most
-2.5. Intervals are those of each comparison alone.
+Few seeds look alike by luck. So a strategy's own spread is believed where it is large, and lifted
+towards what is typical of its table where it is small. What is typical is known from all of its
+strategies, so that an interval is that of more seeds.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr, stdtrit
+from scipy.special import digamma, polygamma, stdtrit
 
-DIFFERS = 0.05
-"""Chance that a table tells any difference that is not there: two-sided tests."""
-NO_WORSE = 0.025
-"""Chance that a table calls any strategy no worse that is: one-sided tests, as a 95% interval."""
-MOST_SEEDS = 100
-"""More seeds than this are not proposed."""
+MOST = 3.0
+"""What is typical counts for so many times the seeds of a strategy at most."""
+FEWEST = 3
+"""Fewer strategies than this have no typical spread."""
+
+# No more than this beyond what chance makes: spreads are all alike.
+_ALIKE = 1e-4
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
 class Interval(NamedTuple):
-    """A mean over seeds, with its 95% interval (NaN where there is one seed)."""
+    """A mean over seeds, with an interval (NaN where there is one seed)."""
 
     mean: float
     low: float
@@ -42,7 +43,7 @@ def interval_of(line: Mapping[str, Any], name: str) -> Interval:
 
 
 class Paired(NamedTuple):
-    """Paired differences of k strategies: one number each, NaN where there are too few seeds."""
+    """Differences of k strategies, each for itself: NaN where there are too few seeds."""
 
     n: Array
     mean: Array
@@ -53,29 +54,6 @@ class Paired(NamedTuple):
     def interval(self, i: int = 0) -> Interval:
         """Return the mean of one strategy with its interval."""
         return Interval(float(self.mean[i]), float(self.low[i]), float(self.high[i]))
-
-    def only(self, wanted: Flags) -> "Paired":
-        """Leave the others out of the family of tests."""
-        return Paired(*(np.where(wanted, values, np.nan) for values in self))
-
-    def p_differs(self) -> Array:
-        """Return the two-sided p-values of no difference."""
-        return 2 * stdtr(self.n - 1, -np.abs(self._t(0.0)))
-
-    def p_above(self, limit: float) -> Array:
-        """Return the one-sided p-values of a difference of at most this limit."""
-        return stdtr(self.n - 1, -self._t(limit))
-
-    def p_equivalent(self, margin: float) -> Array:
-        """Return the p-values of two one-sided tests: is the difference within the margin?"""
-        below = stdtr(self.n - 1, self._t(margin))
-        return np.maximum(self.p_above(-margin), below)
-
-    def _t(self, limit: float) -> Array:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = (self.mean - limit) / (self.sd / np.sqrt(self.n))
-        # No difference and no spread: nothing speaks against the limit.
-        return np.where((self.sd == 0) & (self.mean == limit), 0.0, t)
 
 
 def named(found: Interval | Paired, name: str) -> dict[str, Any]:
@@ -90,108 +68,115 @@ def paired(differences: ArrayLike, resolution: float = 0.0) -> Paired:
     the spread is taken to be at least what rounding to it leaves, so that three equal steps are no
     certainty.
     """
-    lines = np.atleast_2d(np.asarray(differences, dtype=float))
-    known = ~np.isnan(lines)
-    n = known.sum(1).astype(float)
+    n, mean, variance = _summed(np.atleast_2d(np.asarray(differences, dtype=float)), resolution)
+    sd = np.sqrt(variance)
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.where(known, lines, 0.0).sum(1) / n
-        squares = np.where(known, (lines - mean[:, None]) ** 2, 0.0).sum(1)
-        sd = np.sqrt(squares / (n - 1))
-        sd = np.where(n > 1, np.maximum(sd, resolution / np.sqrt(12)), np.nan)
         half = stdtrit(n - 1, 0.975) * sd / np.sqrt(n)
     return Paired(n, mean, sd, mean - half, mean + half)
 
 
-def holm(p: ArrayLike) -> Array:
-    """Return p-values corrected after Holm for the size of their family; NaN is no member."""
-    p = np.asarray(p, dtype=float)
-    corrected = np.full(p.shape, np.nan)
-    members = np.flatnonzero(~np.isnan(p))
-    order = members[np.argsort(p[members], kind="stable")]
-    scaled = p[order] * np.arange(len(order), 0, -1)
-    corrected[order] = np.minimum(1.0, np.maximum.accumulate(scaled))
-    return corrected
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Differences of strategies summed up together: seeds, means, spreads as seen and as used.
 
-
-class Verdicts(NamedTuple):
-    """What was shown of each strategy, as booleans, and how many tests are still open."""
-
-    faster: Flags
-    slower: Flags
-    better: Flags
-    worse: Flags
-    no_worse: Flags
-    rivals: NDArray[np.int_]
-    """Per comparison with a control: 1 better, -1 worse, 0 not told apart."""
-    open_differs: int
-    open_no_worse: int
-
-
-def verdict(accuracy: Paired, speed: Paired, rivals: Paired, margin: float) -> Verdicts:
-    """Test every comparison of a table at once.
-
-    `accuracy` are differences to the reference in points, `speed` logarithms of speed-ups, `rivals`
-    accuracy differences to controls of the same cost.
+    `df` are degrees of freedom of what is used, `typical` is the spread of the table.
     """
-    p_differs = np.concatenate([part.p_differs() for part in (accuracy, speed, rivals)])
-    found, open_differs = _shown(p_differs, DIFFERS)
-    k = len(accuracy.n)
-    in_accuracy, in_speed, in_rivals = np.split(found, [k, 2 * k])
-    no_worse, open_no_worse = _shown(accuracy.p_above(-margin), NO_WORSE)
-    return Verdicts(
-        faster=in_speed & (speed.mean > 0),
-        slower=in_speed & (speed.mean < 0),
-        better=in_accuracy & (accuracy.mean > 0),
-        # Less accurate, but shown to be within the margin, is what the margin calls no worse.
-        worse=in_accuracy & (accuracy.mean < 0) & ~no_worse,
-        no_worse=no_worse,
-        rivals=np.where(in_rivals, np.sign(rivals.mean), 0).astype(int),
-        open_differs=open_differs,
-        open_no_worse=open_no_worse,
-    )
+
+    n: Array
+    mean: Array
+    own: Array
+    used: Array
+    df: Array
+    typical: Array
+
+    @property
+    def error(self) -> Array:
+        """Return the standard errors of the means."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.used / np.sqrt(self.n)
+
+    def limits(self, chance: ArrayLike) -> tuple[Array, Array]:
+        """Return intervals, each of which misses with this chance."""
+        half = stdtrit(self.df, 1 - np.asarray(chance) / 2) * self.error
+        return self.mean - half, self.mean + half
 
 
-def _shown(p: Array, level: float) -> tuple[Flags, int]:
-    """Say which tests of a family have shown something, and how many are open, at least one."""
-    shown = holm(p) <= level
-    return shown, max(1, int((~np.isnan(p)).sum() - shown.sum()))
+def spread(differences: ArrayLike, resolution: float = 0.0) -> Spread:
+    """Sum up differences, strategies x seeds; axes before these are tables of their own.
 
-
-def seeds_needed(effect: ArrayLike, level: float) -> Array:
-    """Return about how many seeds find an effect with a chance of 80%; infinity beyond MOST_SEEDS.
-
-    `effect` is in standard deviations of the paired difference, `level` that of a one-sided test.
+    Variances are moderated after Smyth (2004), with three guards: outliers are clipped before the
+    typical variance is found, it counts for MOST times a strategy's own seeds at most, and nobody's
+    variance is taken to be less than what was seen.
     """
-    n = np.arange(2, MOST_SEEDS + 1)
-    # The smallest effect that each number of seeds finds; it falls with n.
-    found = (stdtrit(n - 1, 1 - level) + stdtrit(n - 1, 0.8)) / np.sqrt(n)
-    place = np.searchsorted(-found, -np.asarray(effect, dtype=float))
-    return np.append(n, np.inf)[place]
+    lines = np.atleast_2d(np.asarray(differences, dtype=float))
+    n, mean, own = _summed(lines, resolution)
+    d = np.where(n > 1, n - 1, np.nan)
+    # Who is the reference to the last image, in every seed, has no spread to learn from.
+    same = np.nanmax(np.abs(np.where(np.isnan(lines), 0.0, lines)), -1, initial=0.0) == 0
+    voting = (n > 1) & ~same & (own > 0)
+    k = voting.sum(-1, keepdims=True)
+    prior, typical = _typical(np.where(voting, own, np.nan), d)
+    lifted = voting & (k >= FEWEST)
+    typical = np.where(k >= FEWEST, typical, _mean(np.where(voting, own, np.nan)))
+    prior = np.where(lifted, np.minimum(prior, MOST * d), 0.0)
+    weight = d / (d + prior)
+    used = np.where(lifted, np.maximum(own, weight * own + (1 - weight) * typical), own)
+    # Differences to one reference go together by half: what is typical knows less than k alone.
+    together = (1 + 3 / np.maximum(k, 1)) / 4
+    df = np.minimum(d + prior, d / (weight**2 + (1 - weight**2) * together))
+    return Spread(n, mean, np.sqrt(own), np.sqrt(used), df, np.sqrt(typical)[..., 0])
 
 
-def seeds_to_decide(accuracy: Paired, speed: Paired, told: Verdicts, margin: float) -> Array:
-    """Return about how many seeds each strategy needs in all for a decision on both; 0: decided."""
-    differs, no_worse = DIFFERS / 2 / told.open_differs, NO_WORSE / told.open_no_worse
+def _summed(lines: Array, resolution: float) -> tuple[Array, Array, Array]:
+    """Return seeds, means and variances of the last axis; one seed has no variance."""
+    known = ~np.isnan(lines)
+    n = known.sum(-1).astype(float)
     with np.errstate(divide="ignore", invalid="ignore"):
-        up = seeds_needed((accuracy.mean + margin) / accuracy.sd, no_worse)
-        down = seeds_needed(-accuracy.mean / accuracy.sd, differs)
-        fast = seeds_needed(np.abs(speed.mean) / speed.sd, differs)
-    points = np.where(told.better | told.no_worse, 0, np.minimum(up, down))
-    needed = np.maximum(points, np.where(told.faster, 0, fast))
-    # Who is slower or worse has lost already, whatever the other is.
-    return np.where(told.slower | told.worse, 0, needed)
+        mean = np.where(known, lines, 0.0).sum(-1) / n
+        squares = np.where(known, (lines - mean[..., None]) ** 2, 0.0).sum(-1) / (n - 1)
+    return n, mean, np.where(n > 1, np.maximum(squares, resolution**2 / 12), np.nan)
 
 
-def ranks(tier: NDArray[np.int_], low: Array, high: Array) -> Array:
-    """Return shared ranks: by tier, then by speed-up where its intervals separate.
+def _typical(variance: Array, d: Array) -> tuple[Array, Array]:
+    """Return the prior's degrees of freedom and variance, last axis of size 1; NaN is no voter."""
+    chance = polygamma(1, d / 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(variance) - digamma(d / 2) + np.log(d / 2)
+    middle, wide = _median(logs), 3 * np.sqrt(chance)
+    logs = np.clip(logs, middle - wide, middle + wide)
+    there = ~np.isnan(logs)
+    k = np.maximum(there.sum(-1, keepdims=True), 1)
+    mean = np.where(there, logs, 0.0).sum(-1, keepdims=True) / k
+    squares = np.where(there, (logs - mean) ** 2, 0.0).sum(-1, keepdims=True)
+    usual = np.where(there, chance, 0.0).sum(-1, keepdims=True) / k
+    beyond = squares / np.maximum(k - 1, 1) - usual
+    alike = beyond <= _ALIKE
+    half = _trigamma_inverse(np.where(alike, 1.0, beyond))
+    shift = np.where(alike, 0.0, digamma(half) - np.log(half))
+    return np.where(alike, np.inf, 2 * half), np.exp(mean + shift)
 
-    A strategy's rank is one more than the number of those in front of it: those of a smaller tier,
-    and those of its own whose whole interval is above its own. NaN limits have no rank.
-    """
-    place = np.full(len(tier), np.nan)
-    members = np.flatnonzero(~np.isnan(low) & ~np.isnan(high))
-    for t in np.unique(tier[members]):
-        same = members[tier[members] == t]
-        ahead = np.searchsorted(np.sort(-low[same]), -high[same], side="left")
-        place[same] = 1 + (tier[members] < t).sum() + ahead
-    return place
+
+def _mean(values: Array) -> Array:
+    """Return the mean of the last axis, NaN left out; NaN where there is nothing."""
+    there = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        return np.where(there, values, 0.0).sum(-1, keepdims=True) / there.sum(-1, keepdims=True)
+
+
+def _trigamma_inverse(y: Array) -> Array:
+    """Return where trigamma has these values, by Newton's method as limma has it."""
+    x = 0.5 + 1 / y
+    for _ in range(8):
+        value = polygamma(1, x)
+        x = x + value * (1 - value / y) / polygamma(2, x)
+    return x
+
+
+def _median(values: Array) -> Array:
+    """Return the median of the last axis, NaN left out; NaN where there is nothing."""
+    if not values.shape[-1]:
+        return np.full((*values.shape[:-1], 1), np.nan)
+    values = np.sort(values, -1)
+    count = (~np.isnan(values)).sum(-1, keepdims=True)
+    low, high = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, values.shape[-1] - 1)
+    return (np.take_along_axis(values, low, -1) + np.take_along_axis(values, high, -1)) / 2

@@ -1,6 +1,7 @@
 """The leaderboard: one line per strategy, paired with the reference seed by seed."""
 
-from typing import Any
+import math
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -9,10 +10,23 @@ from numpy.typing import ArrayLike
 from dataeff.cost import EARLY_TERMINATION, shared_costs
 from dataeff.report.columns import NAMES
 from dataeff.report.curves import accuracy_at, first_as_good, first_reached, last_seen
-from dataeff.report.frames import Record, of_table, records, tables
-from dataeff.report.judge import Grid, Judged
-from dataeff.report.stats import Array, Flags, Paired, named, paired, seeds_to_decide
-from dataeff.report.words import NO_EFFECT, READ_OFF, sentence, verdict_words
+from dataeff.report.frames import Key, Record, of_table, records
+from dataeff.report.grid import Grid
+from dataeff.report.judge import Judged
+from dataeff.report.stats import Array, Flags, Paired, interval_of, named, paired
+from dataeff.report.words import (
+    CONTROL,
+    NO_EFFECT,
+    NO_LOOK,
+    NO_VERDICT,
+    NOT_LISTED,
+    READ_OFF,
+    against_line,
+    diverged_in,
+    seeds_more,
+    sentence,
+    verdict_words,
+)
 
 MEBI = 2**20
 # Means over seeds, by the column of runs.csv that they are taken from.
@@ -25,56 +39,65 @@ _MEANS |= dict(zip(_SAME, _SAME, strict=True))
 
 
 def leaderboard(
-    runs: pd.DataFrame,
+    judged: list[Judged],
     curves: pd.DataFrame,
-    suite: dict[str, Any],
-    margin: float,
+    published: list[Record],
     target: float | None = None,
+    images: Mapping[Key, Mapping[str, float]] | None = None,
 ) -> pd.DataFrame:
-    """Return one line per task, conditions and strategy; compare within the first two only."""
+    """Return one line per task, conditions and strategy; compare within the first two only.
+
+    `images` are what the test images add to the error of each difference, by table and strategy.
+    """
     tests = curves.dropna(subset=["test_top1"])
     made = []
-    for key, group in tables(runs):
-        judged = Judged(Grid(group, suite["reference"]), margin)
-        table = _table(judged, of_table(tests, key), target)
-        made.append(table.assign(task=key[0], conditions=key[1]))
-    return _with_published(pd.concat(made, ignore_index=True), suite["published"])[NAMES]
+    for one in judged:
+        task, conditions = one.table.key
+        table = _table(one, of_table(tests, one.table.key), target)
+        errors = table["strategy"].map((images or {}).get(one.table.key, {})).astype(float)
+        made.append(table.assign(task=task, conditions=conditions, image_error=errors))
+    return _with_published(pd.concat(made, ignore_index=True), published)[NAMES]
 
 
 def _table(judged: Judged, tests: pd.DataFrame, target: float | None) -> pd.DataFrame:
     grid = judged.grid
+    # What was run beyond the last look is not shown.
+    tests = tests[tests["seed"].isin(grid.seeds)]
     strategy_at, seed_at = grid.points_of(tests)
     tests = tests.assign(strategy_at=strategy_at, seed_at=seed_at)
     means = {column: paired(grid(name)).mean for column, name in _MEANS.items()}
     level = _accuracy(grid("test_top1"), judged.points, judged.margin)
     table = pd.DataFrame({"strategy": grid.names, **means, **level})
     table["peak_memory_mib"] /= MEBI
-    table["equivalence_p"] = table["equivalence_p"].where(judged.judged)
     _add_speed(table, judged)
     _add_verdicts(table, judged)
     _add_target(table, tests, grid, target)
     _add_reference(table, tests, judged)
     _add_trouble(table, judged)
-    place = table["rank"].fillna(np.inf)
-    order = [-table["speedup"].fillna(0), place, ~judged.ranked, grid.others]
-    table = table.iloc[np.lexsort(order)]
+    table = table.iloc[_order(table, judged)]
     stopped = early_termination(judged, tests)
     return pd.concat([table, stopped]) if len(stopped) else table
 
 
+def _order(table: pd.DataFrame, judged: Judged) -> ArrayLike:
+    """Return the order of the lines: by gain over the line, then by time saved; yardsticks last."""
+    gain, speedup = (-table[name].fillna(-np.inf) for name in ("gain", "speedup"))
+    return np.lexsort([speedup, gain, ~judged.able, ~judged.listed, judged.grid.others])
+
+
 def _accuracy(seen: Array, points: Paired, margin: float) -> Record:
     """Return how accurate lines are over their seeds, and how they differ from the reference."""
-    level, p = paired(seen), points.p_equivalent(margin)
+    level = paired(seen)
     told = {"n": level.n.astype(int), "accuracy": level.mean, "accuracy_std": level.sd}
-    return told | {"margin": margin, "equivalence_p": p} | named(points, "difference")
+    return told | {"margin": margin} | named(points, "difference")
 
 
 def _add_speed(table: pd.DataFrame, judged: Judged) -> None:
     grid = judged.grid
     for name, values in named(judged.speed, "speedup").items():
         table[name] = np.exp(values)
-    table["ranked"], table["control"] = judged.ranked, judged.control
-    table["oracle"] = np.where(judged.ranked, np.nan, judged.free)
+    table["on_clock"], table["control"] = judged.on_clock, judged.control
+    table["oracle"] = np.where(judged.on_clock, np.nan, judged.free)
     table["train_speedup"] = np.exp(grid.speed("train_seconds").mean)
     table["amortised_speedup"] = np.exp(grid.speed("clocked_seconds", "amortised_seconds").mean)
     table["ideal_speedup"], table["realised"] = judged.ideal, judged.free / judged.ideal
@@ -82,18 +105,48 @@ def _add_speed(table: pd.DataFrame, judged: Judged) -> None:
 
 
 def _add_verdicts(table: pd.DataFrame, judged: Judged) -> None:
-    told, shared, idle = judged.verdicts, judged.shared, judged.idle
-    needed = seeds_to_decide(judged.points, judged.speed, told, judged.margin)
-    words = verdict_words(told, shared > 1)
-    table["verdict"] = np.where(judged.judged & (table["n"] > 0), words, "")
-    table["sentence"] = [
-        sentence(line, shared[i], needed[i]) if line["verdict"] else ""
-        for i, line in enumerate(records(table))
-    ]
-    table.loc[idle != "", "verdict"] = NO_EFFECT
+    table["look"], table["settled"] = judged.at, judged.settled
+    for name, values in zip(("gain", "gain_low", "gain_high"), judged.gain, strict=True):
+        table[name] = values
+    table["verdict"] = _verdicts(judged)
+    n, chances = judged.foreseen()
+    waiting = judged.waiting()
+    said = []
+    for line, chance in zip(records(table), chances, strict=True):
+        more = "" if line["settled"] or math.isnan(chance) else seeds_more(n, chance)
+        more = waiting if line["verdict"] == NO_LOOK else more
+        said.append(_sentence(line, more))
+    table["sentence"] = said
+    idle = judged.idle
     table.loc[idle != "", "sentence"] = [f"{NO_EFFECT}: {why}" for why in idle if why]
-    table["rank"] = judged.ranks()
-    table["against_controls"] = judged.against_controls()
+    table["against_line"] = [
+        against_line(interval_of(line, "gain"), counted)
+        for line, counted in zip(records(table), judged.counted, strict=True)
+    ]
+
+
+def _verdicts(judged: Judged) -> ArrayLike:
+    """Return what stands in the place of each strategy's verdict: the verdict, or why none is."""
+    grid = judged.grid
+    diverged = list(map(diverged_in, judged.diverged, judged.ended))
+    words = np.array(verdict_words(judged.verdicts, diverged), object)
+    shared = (judged.points.n > 1) | (judged.speed.n > 1) | (judged.diverged > 0)
+    words = np.where(judged.seen, np.where(shared, words, NO_VERDICT), NO_LOOK)
+    words = np.where(judged.listed, words, np.where(judged.control, CONTROL, NOT_LISTED))
+    return np.where(judged.idle != "", NO_EFFECT, np.where(grid.others, words, ""))
+
+
+def _sentence(line: Record, more: str) -> str:
+    verdict = line["verdict"]
+    if verdict in ("", CONTROL, NOT_LISTED, NO_EFFECT) or (
+        line["n"] == 0 and "diverged" not in verdict
+    ):
+        return ""
+    if verdict == NO_VERDICT and math.isnan(line["difference"]):
+        return f"{NO_VERDICT}: it shares no seed with the reference"
+    if verdict == NO_VERDICT:
+        more = "one seed shows no spread; add seeds: --seeds 5"
+    return sentence(line, more)
 
 
 def pareto(speedup: ArrayLike, accuracy: ArrayLike) -> Flags:
@@ -132,7 +185,8 @@ def _add_reference(table: pd.DataFrame, tests: pd.DataFrame, judged: Judged) -> 
     # Where it was never as good in a seed, the mean over the others would flatter it.
     never = (np.isnan(as_good) & ~np.isnan(accuracy - whole)).any(1)
     early = np.exp(paired(np.log(whole / as_good)).mean)
-    table["early_speedup"] = np.where(judged.judged & ~never, early, np.nan)
+    told = grid.others & (judged.idle == "") & ~never
+    table["early_speedup"] = np.where(told, early, np.nan)
 
 
 def _add_trouble(table: pd.DataFrame, judged: Judged) -> None:
@@ -162,8 +216,7 @@ def stopped_name(share: float) -> str:
 def early_termination(judged: Judged, tests: pd.DataFrame) -> pd.DataFrame:
     """Return a line of the table per cost of a method at which the reference had a test, by seed.
 
-    Nothing is run for them: they are neither ranked nor tested, and change nothing of what is said
-    of the others.
+    Nothing is run for them: they are not tested, and change nothing of what is said of the others.
     """
     grid, shares = judged.grid, shared_costs(judged.costs[judged.saving])
     if not shares or grid.base is None:
@@ -191,9 +244,9 @@ def early_termination(judged: Judged, tests: pd.DataFrame) -> pd.DataFrame:
                 for value in share
             ],
             "control": True,
-            **dict.fromkeys(("ranked", "pareto"), False),
-            **dict.fromkeys(("against_controls", "trouble", "note"), ""),
-            "contended": 0,
+            **dict.fromkeys(("on_clock", "pareto", "settled"), False),
+            **dict.fromkeys(("against_line", "trouble", "note"), ""),
+            **dict.fromkeys(("contended", "look"), 0),
         }
     )
     return lines[lines["n"] > 0]

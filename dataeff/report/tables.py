@@ -12,7 +12,7 @@ from dataeff.errors import DataeffError
 from dataeff.files import read_csv, read_json
 from dataeff.report import read
 from dataeff.report.curves import published_curves, read_curves
-from dataeff.report.frames import KEYS, RUN_KEYS
+from dataeff.report.frames import KEYS, RUN_KEYS, Key
 from dataeff.report.naming import Parameters
 
 TABLES = ("runs.csv", "curves.csv", "classes.csv", "conditions.json")
@@ -32,7 +32,7 @@ class Measured(NamedTuple):
 
     `parameters` are what each strategy was recorded with, defaults included, as far as that is
     known; `conditions` the values behind each short name, `notes` sentences on what was left out.
-    `curves` and `classes` read theirs when they are called.
+    `curves`, `classes` and `images`, what test images add to errors, read theirs when called.
     """
 
     runs: pd.DataFrame
@@ -41,6 +41,7 @@ class Measured(NamedTuple):
     notes: list[str]
     curves: Callable[[], pd.DataFrame]
     classes: Callable[[], pd.DataFrame]
+    images: Callable[[], dict[Key, dict[str, float]]]
     from_tables: bool
 
 
@@ -67,6 +68,7 @@ def _from_cells(
         notes=notes,
         curves=partial(read_curves, folder, runs),
         classes=partial(read.classes_table, found, suite["reference"]),
+        images=dict,
         from_tables=False,
     )
 
@@ -92,6 +94,7 @@ def _from_tables(folder: Path, suite: dict[str, Any]) -> Measured | None:
         notes=notes,
         curves=lambda: published_curves(_table(folder / "curves.csv"), runs),
         classes=partial(_classes, folder),
+        images=partial(_images, folder),
         from_tables=True,
     )
 
@@ -126,3 +129,12 @@ def _classes(folder: Path) -> pd.DataFrame:
     table = _table(folder / "classes.csv")
     table = pd.DataFrame() if table is None else table
     return table.reindex(columns=[*KEYS, "strategy", *_CLASSES]).astype(_CLASSES)
+
+
+def _images(folder: Path) -> dict[Key, dict[str, float]]:
+    """Return what test images add to errors, by table: of that, only the leaderboard is kept."""
+    table = _table(folder / "leaderboard.csv")
+    if table is None or "image_error" not in table:
+        return {}
+    known = table.dropna(subset=["image_error"]).groupby(KEYS)
+    return {key: dict(zip(p["strategy"], p["image_error"], strict=True)) for key, p in known}

@@ -8,12 +8,11 @@ import pandas as pd
 from rich.table import Table
 from rich.text import Text
 
-from dataeff.plural import counted
 from dataeff.report.board import Board, places
 from dataeff.report.columns import DISPENSABLE, TEXT, Column
-from dataeff.report.frames import Record, records, tables, title
+from dataeff.report.frames import Key, Record, records, tables, title
 from dataeff.report.stats import interval_of
-from dataeff.report.words import NO_EFFECT, READ_OFF, TIMES, limits, number, points
+from dataeff.report.words import CLAIMS, READ_OFF, TIMES, factor_limits, gained, number, points
 
 # The letters that a folded name has on a line, at least.
 _FOLD = 24
@@ -30,7 +29,7 @@ def _accuracy(line: Record) -> str:
 
 
 def _speedup(line: Record) -> str:
-    mark = "" if math.isnan(line["oracle"]) else " (not ranked)"
+    mark = "" if math.isnan(line["oracle"]) else " (part off the clock)"
     return number(line["speedup"], TIMES) + mark
 
 
@@ -46,7 +45,8 @@ _MADE = {
     "accuracy": _accuracy,
     "difference": lambda line: points(interval_of(line, "difference")),
     "speedup": _speedup,
-    "speedup_low": lambda line: limits(interval_of(line, "speedup"), ".2f", "-") or "-",
+    "speedup_low": lambda line: factor_limits(interval_of(line, "speedup")) or "-",
+    "gain": lambda line: "-" if math.isnan(line["gain"]) else gained(interval_of(line, "gain")),
     "target_seconds": _target,
 }
 
@@ -74,23 +74,21 @@ def across(shown: Texts) -> tuple[list[str], list[list[str]]]:
     return header, lines
 
 
-def remarks(group: pd.DataFrame) -> list[str]:
-    """Return what is to be said under a table: verdicts on methods, and strategies' notes."""
+def remarks(group: pd.DataFrame, feet: Iterable[str]) -> list[str]:
+    """Return what is to be said under a table: verdicts on methods, notes, what holds for all."""
     said = []
     for line in records(group):
         name = line["strategy"]
-        if line["sentence"] and not line["control"]:
-            said.append(f"{name}: {line['sentence']}")
-        if line["against_controls"]:
-            said.append(f"{name} against controls of its cost: {line['against_controls']}")
+        parts = [line["sentence"] if line["verdict"] != READ_OFF else "", line["against_line"]]
+        if text := "; ".join(filter(None, parts)):
+            said.append(f"{name}: {text}")
         if line["note"]:
             said.append(f"{name}: {line['note']}")
-    said += _preparations(group)
-    tested = group["difference_low"].notna() & ~group["verdict"].isin(["", READ_OFF, NO_EFFECT])
-    if count := int(tested.sum()):
-        family = f"Holm, {counted(count, 'strategy')}"
-        said.append(f"Verdicts hold together ({family}); each interval holds for itself.")
-    return said
+    return [*said, *_preparations(group), *feet]
+
+
+def _feet(board: Board, key: Key) -> list[str]:
+    return board.feet.get(key, [])
 
 
 def _preparations(table: pd.DataFrame) -> list[str]:
@@ -98,7 +96,7 @@ def _preparations(table: pd.DataFrame) -> list[str]:
     said = []
     prepare = table["prepare_seconds"]
     notable = prepare > _NOTABLE * (prepare + table["train_seconds"])
-    for line in records(table[notable & (table["verdict"] != "")]):
+    for line in records(table[notable & ~table["verdict"].isin(["", READ_OFF])]):
         parts = [f"{number(line['speedup'], TIMES)} with its preparation"]
         if line["artefact_uses"] > 1:
             parts[0] += " in full"
@@ -113,7 +111,7 @@ def claim_lines(board: Board) -> list[str]:
     """Return what became of the claims of papers: a heading, and a line for each."""
     if board.claims.empty:
         return []
-    said = [f"Claims, each judged by its own 95% interval (margin {board.margin:g} points):"]
+    said = [f"{CLAIMS} (margin {board.margin:g} points):"]
     for line, where in zip(records(board.claims), places(board), strict=True):
         paper = f"{line['text']} ({line['source']})" if line["source"] else line["text"]
         found = f"{line['strategy']} {line['claimed']}: {line['measured']}"
@@ -131,14 +129,14 @@ def rich_tables(board: Board, width: int) -> list[Table | Text]:
         shown, dropped = fitting(texts(part), width)
         caption = f"Too narrow for: {', '.join(dropped)} (see leaderboard.csv)" if dropped else None
         made.append(rich_table(*across(shown), title=Text(title(key)), caption=caption))
-        made += map(Text, remarks(part))
+        made += map(Text, remarks(part, _feet(board, key)))
     return [*made, *map(Text, [*claim_lines(board), *board.notes])]
 
 
 def fitting(shown: Texts, width: int) -> tuple[Texts, list[str]]:
     """Return a table without the columns that the width has no room for, and their names."""
     shown, dropped = dict(shown), []
-    for column in DISPENSABLE:
+    for column in (one for one in DISPENSABLE if one in shown):
         first, *rest = map(_width, shown.values())
         # The first column folds.
         if min(first, _FOLD) + sum(rest) + 3 * len(shown) + 1 > width:
@@ -165,7 +163,7 @@ def _width(texts: Iterable[str]) -> int:
 def plain_text(board: Board) -> str:
     """Return aligned plain text, for pipes and files."""
     blocks = [
-        "\n".join([title(key), *aligned(*across(texts(part))), *remarks(part)])
+        "\n".join([title(key), *aligned(*across(texts(part))), *remarks(part, _feet(board, key))])
         for key, part in tables(board.table)
     ]
     return "\n\n".join(filter(None, [*blocks, "\n".join(claim_lines(board)), *board.notes]))
@@ -191,7 +189,7 @@ def markdown(board: Board) -> str:
         rule = ["---", *["---:"] * (len(header) - 1)]
         lines = [[f"`{line[0]}`", *line[1:]] for line in lines]
         text = [f"| {' | '.join(map(_safe, line))} |" for line in [header, rule, *lines]]
-        said = [line for remark in remarks(part) for line in ("", _safe(remark))]
+        said = [line for remark in remarks(part, _feet(board, key)) for line in ("", _safe(remark))]
         blocks.append("\n".join([f"**{title(key)}**", "", *text, *said]))
     if said := list(map(_safe, claim_lines(board))):
         blocks.append("\n".join([said[0], "", *(f"- {line}" for line in said[1:])]))

@@ -3,11 +3,9 @@
 import math
 from collections.abc import Iterable
 
-import numpy as np
-
-from dataeff.plural import counted
 from dataeff.report.frames import Record
-from dataeff.report.stats import MOST_SEEDS, Array, Interval, Paired, Verdicts, interval_of
+from dataeff.report.stats import Interval, Paired, interval_of
+from dataeff.report.verdicts import Verdicts
 
 POINTS = "+z.2f"
 """The form of differences in accuracy."""
@@ -17,6 +15,25 @@ NO_EFFECT = "no effect here"
 """What stands in the place of a verdict where a strategy can do nothing on this machine."""
 READ_OFF = "read off a curve"
 """What stands in the place of a verdict where nothing was run, so that nothing is tested."""
+OPEN = "open"
+"""What may be said where nothing may be said yet."""
+NO_VERDICT = "no verdict"
+"""What stands in the place of a verdict where there are not two seeds to compare."""
+NO_LOOK = "no look yet"
+"""What stands in the place of a verdict before there is one."""
+NOT_LISTED = "not listed"
+"""What stands in the place of a verdict where the suite does not ask for a strategy."""
+CONTROL = "control"
+"""What stands in the place of a verdict where the suite has added a yardstick."""
+NOT_TIMED = "speed not judged"
+"""What is said where fewer than two seeds have times that can be trusted."""
+BEATS, BEATEN = "beats training less", "beaten by training less"
+"""What may be said of a method against the line."""
+CLAIMS = (
+    "Claims, judged by the intervals of the tables; those that compare something else, by "
+    "intervals of their own, which share one chance of being wrong"
+)
+"""How claims are judged."""
 MATCHED = 0.03
 """Times that were matched may differ by this share; beyond it is said by how much."""
 
@@ -62,7 +79,14 @@ def points(found: Interval, unit: str = "", label: str = "") -> str:
 
 def factor(found: Interval, unit: str = "x") -> str:
     """Return a factor with its interval: `1.52x (1.47-1.58)`."""
-    return spread(found, ".2f", "-", unit)
+    reach = factor_limits(found)
+    return number(found.mean, ".2f") + unit + (f" ({reach})" if reach else "")
+
+
+def factor_limits(found: Interval) -> str:
+    """Return from where to where a factor reaches, so that its ends are not taken for 1."""
+    near = any(0 < abs(end - 1) < 0.005 for end in found[1:])
+    return limits(found, ".3f" if near else ".2f", "-")
 
 
 def listed(texts: Iterable[str]) -> str:
@@ -74,73 +98,92 @@ def listed(texts: Iterable[str]) -> str:
 # Verdicts ----------------------------------------------------------------------------------------
 
 
-def verdict_words(told: Verdicts, known: Iterable[bool]) -> list[str]:
-    """Return the verdict on each strategy in a few words; `known` says who has two seeds."""
-    return [_words(told, i) if enough else "no verdict" for i, enough in enumerate(known)]
+def verdict_words(told: Verdicts, diverged: Iterable[str]) -> list[str]:
+    """Return the verdict on each strategy in a few words; `diverged` says in which seeds, or ''."""
+    return [_words(told, i, seeds) for i, seeds in enumerate(diverged)]
 
 
-def _words(told: Verdicts, i: int) -> str:
-    faster, slower = told.faster[i], told.slower[i]
-    if told.better[i]:
-        return "faster and better" if faster else "slower but better" if slower else "better"
-    if told.worse[i]:
-        return "faster but worse" if faster else "slower and worse" if slower else "worse"
-    if slower:
-        return "slower"
+def _words(told: Verdicts, i: int, diverged: str) -> str:
+    pace = "faster" if told.faster[i] else "slower" if told.slower[i] else ""
+    level, is_good = accuracy_word(told, i)
+    untimed = NOT_TIMED if math.isnan(told.ends.speed_low[i]) else ""
+    if diverged:
+        return ", ".join(filter(None, [pace or untimed, level, diverged]))
+    if pace and level:
+        return f"{pace} {'and' if is_good is (pace == 'faster') else 'but'} {level}"
+    if not pace and not level and not untimed:
+        return OPEN
+    return (
+        f"{pace}, accuracy open"
+        if pace
+        else f"{level or 'accuracy open'}, {untimed or 'speed open'}"
+    )
+
+
+def diverged_in(count: int, ended: int) -> str:
+    """Return in how many of its seeds a strategy diverged, or nothing."""
+    return f"diverged in {count} of {ended}" if count else ""
+
+
+def accuracy_word(told: Verdicts, i: int) -> tuple[str, bool]:
+    """Return what may be said of a strategy's accuracy, or nothing, and whether that is good."""
     if told.no_worse[i]:
-        return "faster and no worse" if faster else "no worse"
-    return "undecided"
+        return ("better" if told.better[i] else "no worse"), True
+    if told.less_accurate[i]:
+        return ("worse" if told.worse[i] else "less accurate"), False
+    return "", False
 
 
-def sentence(line: Record, shared: float, needed: float) -> str:
+def sentence(line: Record, more: str) -> str:
     """Return the verdict on one line of a table against its reference, as a sentence.
 
-    `shared` is the number of seeds that both have, `needed` about how many would decide all.
+    `more` is what is to be said of seeds to come, where anything is open.
     """
-    if shared < 1:
-        return "no verdict: it shares no seed with the reference"
     speed, word = interval_of(line, "speedup"), line["verdict"]
-    said = f"{_pace(speed)}, accuracy {points(interval_of(line, 'difference'))}"
-    if shared < 2:
-        return f"{said}: no verdict, for one seed shows no spread; add seeds: --seeds 5"
-    if word in ("better", "no worse"):
-        return f"{said}: {word}, speed undecided, {_more(shared, needed)}"
-    return f"{said}: {word}" + (f", {_more(shared, needed)}" if word == "undecided" else "")
+    timed = NOT_TIMED if NOT_TIMED in word else _pace(speed)
+    said = f"{timed}, accuracy {points(interval_of(line, 'difference'))}: {word}"
+    if "worse" in word:
+        said += f" (margin {line['margin']:g})"
+    return f"{said}; {more}" if more else said
 
 
 def _pace(speed: Interval) -> str:
     mean, low, high = speed
-    if low <= 1 <= high:
+    if math.isnan(low) or low <= 1 <= high:
         return factor(speed, "x the speed")
     if mean >= 1:
         return factor(speed, "x faster")
     return factor(Interval(1 / mean, 1 / high, 1 / low), "x slower")
 
 
-def _more(shared: float, needed: float) -> str:
-    if np.isinf(needed):
-        return f"more than {MOST_SEEDS} seeds would be needed"
-    return f"about {counted(max(1, int(needed - shared)), 'more seed')}"
-
-
-def against_control(ahead: Interval, pace: Interval, told: int, control: str) -> str:
-    """Return how a method compares with a control; both intervals are over the seeds of the two."""
-    if math.isnan(ahead.low) or math.isnan(pace.low):
-        return f"{number(ahead.mean, POINTS)} points against {control}: one seed tells nothing"
-    # -1 is the last of the three.
-    word = ("not told apart", "better", "worse")[told]
-    return f"{word}, {points(ahead, ' points')} at {factor(pace, 'x the speed')} of {control}"
-
-
-def without_control(cost: float, costs: Array, names: list[str]) -> str:
-    """Return what is missing where no control has the cost of a method."""
-    if not len(names):
-        return "none was run"
-    nearest = int(np.argmin(np.abs(np.log(costs / cost))))
-    return (
-        f"none was run at its cost, {cost:.0%} of the reference's; the nearest is "
-        f"{names[nearest]} at {costs[nearest]:.0%}"
+def seeds_more(n: int, chance: float) -> str:
+    """Return how likely so many seeds settle what is open."""
+    told = (
+        "less than 1%" if chance < 0.01 else "more than 99%" if chance > 0.99 else f"{chance:.0%}"
     )
+    return f"{n} seeds settle it with a chance of {told}"
+
+
+def against_line(gain: Interval, counted: bool = False) -> str:
+    """Return how a method compares with just training less, at its own time; nothing if unknown.
+
+    `counted` says that its time is not known, and its counted work stands for it.
+    """
+    if math.isnan(gain.mean):
+        return ""
+    word = BEATS if gain.low > 0 else BEATEN if gain.high < 0 else f"{OPEN} against training less"
+    return f"{word}, {gained(gain)}{' at its counted work' if counted else ''}"
+
+
+def gained(gain: Interval) -> str:
+    """Return a gain with its interval; beyond an end of the line one side is not known."""
+    if math.isinf(gain.low) and math.isinf(gain.high):
+        return number(gain.mean, POINTS)
+    if math.isinf(gain.low):
+        return f"{number(gain.mean, POINTS)} (at most {number(gain.high, POINTS)})"
+    if math.isinf(gain.high):
+        return f"{number(gain.mean, POINTS)} (at least {number(gain.low, POINTS)})"
+    return points(gain)
 
 
 def matched_to(entry: Record, times: Paired, where: str) -> str:

@@ -46,8 +46,12 @@ def _layout(x: str, strategies: list[str], lift: float, top: int, bottom: int = 
 
 
 def phase_means(runs: pd.DataFrame, strategies: list[str]) -> pd.DataFrame:
-    """Return mean seconds of every phase that took any, by strategy in the order given."""
+    """Return mean seconds of every phase that took any, by strategy in the order given.
+
+    Times that cannot be trusted are left out.
+    """
     cells = finished(runs[runs["strategy"].isin(strategies)])
+    cells = cells[cells["contended"] == ""]
     columns = {column: phase for phase, column in SECONDS.items()}
     told = cells[[name for name in columns if name in cells]].astype(float).fillna(0.0)
     told = told.rename(columns=columns).groupby(cells["strategy"]).mean()

@@ -11,17 +11,24 @@ import pandas as pd
 from dataeff.report.frames import Record, records
 from dataeff.report.stats import interval_of
 from dataeff.report.web.canvas import Style, Styles
-from dataeff.report.words import POINTS, TIMES, number, on_page
+from dataeff.report.words import POINTS, TIMES, on_page
 
 MOST_CARDS = 12
 """More cards than this are folded away."""
 
 # A tone has a colour and a shape, so that neither is needed to read it.
 _TONES = {
-    ("good", "▲"): ("faster and no worse", "faster and better", "better", "confirmed"),
-    ("trade", "◆"): ("faster but worse", "slower but better"),
-    ("bad", "▼"): ("slower", "worse", "slower and worse", "not confirmed"),
-    ("open", "●"): ("no worse",),
+    ("good", "▲"): ("faster and no worse", "faster and better", "confirmed"),
+    ("trade", "◆"): ("faster but less accurate", "faster but worse", "slower but better"),
+    ("bad", "▼"): (
+        *("slower but no worse", "slower and less accurate", "slower and worse", "not confirmed"),
+        *("slower, accuracy open", "less accurate, speed open", "worse, speed open"),
+        *("less accurate, speed not judged", "worse, speed not judged"),
+    ),
+    ("open", "●"): (
+        *("faster, accuracy open", "better, speed open", "no worse, speed open"),
+        *("better, speed not judged", "no worse, speed not judged"),
+    ),
 }
 _SHAPES = {
     "circle": "M3 8a5 5 0 1 0 10 0a5 5 0 1 0-10 0z",
@@ -124,22 +131,20 @@ def _folded(made: list[str], kind: str, what: str) -> str:
 
 
 def _card(line: Record, styles: Styles, strips: Iterable[Strip]) -> str:
-    place = number(line["rank"], ".0f", "")
-    place = place and f'<span class="rank">rank {place}</span>'
     figures = "".join(
         _figure(line, strip) for strip in strips if not math.isnan(line[strip.column])
     )
     texts = [
         ("says", line["sentence"]),
-        ("versus", f"Controls: {line['against_controls']}" if line["against_controls"] else ""),
-        ("versus", "" if math.isnan(line["oracle"]) else "Not ranked: part is off the clock."),
+        ("versus", f"{line['against_line'].capitalize()}." if line["against_line"] else ""),
+        ("versus", "" if math.isnan(line["oracle"]) else "Part of its work is off the clock."),
         ("versus", line["trouble"]),
         ("versus", line["note"]),
         ("versus", f"Contended: {line['contended']:.0f} runs" if line["contended"] > 0 else ""),
     ]
     told = "".join(f'<p class="{kind}">{breakable(text)}</p>' for kind, text in texts if text)
     return (
-        f'<article class="card"><p class="head">{verdict(line)}{place}</p>'
+        f'<article class="card"><p class="head">{verdict(line)}</p>'
         f"<h4>{mark(styles.get(line['strategy']))} {breakable(line['strategy'])}</h4>"
         f'<div class="figures">{figures}</div>{told}</article>'
     )

@@ -61,7 +61,7 @@ def trade_off(part: pd.DataFrame, styles: Styles, reference: str, margin: float)
     drawn["xaxis"]["range"], drawn["yaxis"]["range"] = across, up
     figure = {"data": [trace for trace in traces if trace["x"]], "layout": drawn}
     several = part["difference_low"].notna().any()
-    told = "Bars are 95% intervals of the paired differences." if several else "One seed: no bars."
+    told = "Bars are the intervals that judge." if several else "One seed: no bars."
     heading = "Accuracy against speed-up"
     label = "; ".join(
         f"{line['strategy']}: {line['speedup']:.2f} times, {line['accuracy']:.2f}%"

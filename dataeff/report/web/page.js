@@ -153,7 +153,7 @@
     table.classList.toggle("all", isOn("more"));
     let shown = 0;
     for (const row of table.tBodies[0].rows) {
-      const [, strategy, verdict] = row.cells;
+      const [strategy, verdict] = row.cells;
       const text = `${strategy.textContent} ${verdict.textContent}`.toLowerCase();
       const isIn = words.every((word) => text.includes(word));
       row.hidden = !isIn || (isOn("controls") && row.classList.contains("control"));

@@ -19,9 +19,11 @@ from dataeff.report.web.canvas import styles
 from dataeff.report.web.cards import breakable, toned
 from dataeff.report.web.section import section
 from dataeff.report.web.webtable import used_columns
+from dataeff.report.words import CLAIMS
+from dataeff.seeds import in_words
 
 MOST_CHARTED = 12
-"""Methods that the charts show, the best by rank; more could not be told apart."""
+"""Methods that the charts show, the best by gain; more could not be told apart."""
 _MOST_CONTROLS = 6
 
 
@@ -37,10 +39,7 @@ def page_text(board: Board) -> str:
     from plotly.offline import get_plotlyjs
 
     reference = board.suite["reference"]
-    groups = [
-        (key, part.sort_values("rank", kind="stable", na_position="last"))
-        for key, part in tables(board.table)
-    ]
+    groups = list(tables(board.table))
     charted = [_charted(part, reference) for _, part in groups]
     controls = set(board.table.loc[board.table["control"].astype(bool), "strategy"])
     given = styles((name for names in charted for name in names), reference, controls)
@@ -90,7 +89,7 @@ def _script_json(value: Any) -> str:
 
 
 def _charted(part: pd.DataFrame, reference: str) -> list[str]:
-    """Return who is in the charts: the reference, the best by rank, the front, some controls."""
+    """Return who is in the charts: the reference, the best by gain, the front, some controls."""
     part = part[part["n"] > 0]
     control, base = part["control"].astype(bool), part["strategy"] == reference
     methods = part[~control & ~base]
@@ -105,7 +104,7 @@ def _lead(board: Board) -> str:
     # Controls that the suite has added are among those run, and not among those asked for.
     count = counted(len({*suite["strategies"], *board.runs["strategy"]}), "strategy")
     on = ", ".join(tasks) if len(tasks) <= 3 else f"{len(tasks)} tasks"
-    what = f"{count} on {on}, {counted(suite['seeds'], 'seed')} each"
+    what = f"{count} on {on}, {in_words(suite['seeds'])}"
     loss = f"Up to {board.margin:g} points less accuracy count as no worse"
     return breakable(f"{what}, compared with {suite['reference']}. {loss}.")
 
@@ -144,8 +143,8 @@ def _claims(board: Board) -> str:
             f"<b>{breakable(line['measured'])}</b></p></div></li>"
         )
     return (
-        '<section id="claims"><h2>Claims of papers</h2><p class="soft">Each is judged by the 95% '
-        "interval of its own comparison, paired by seed. Differences of less than "
+        f'<section id="claims"><h2>Claims of papers</h2><p class="soft">{CLAIMS}. '
+        "Differences of less than "
         f"{board.margin:g} points count as no worse, and as equal.</p>"
         f'<ul class="said">{lines}</ul></section>'
     )

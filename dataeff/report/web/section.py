@@ -21,7 +21,7 @@ _PAPERS = (
     ("test loss", "test_loss", ".2f"),
 )
 _LEFT_OUT = (
-    "The charts show the reference, the best by rank, the front and some controls; {} more are in "
+    "The charts show the reference, the best by gain, the front and some controls; {} more are in "
     "the table, and small dots in the first chart."
 )
 
@@ -48,6 +48,7 @@ def section(
         cards(part, styles, reference, board.margin),
         "<h3>All strategies</h3>",
         web_table(part, styles, reference, number),
+        "".join(f'<p class="soft">{escape(text)}</p>' for text in board.feet.get(key, ())),
         _charts(drawn, part, styles),
         _papers(part),
         "</section>",
@@ -80,8 +81,10 @@ def _progress(board: Board, key: Key, part: pd.DataFrame) -> str:
     asked, said = board.suite["strategies"], []
     runs = of_table(board.runs, key)
     # What has diverged or failed has ended too: it is in the column of troubles.
-    ended, wanted = int(runs["strategy"].isin(asked).sum()), board.suite["seeds"] * len(asked)
-    if ended < wanted:
+    ended, seeds = int(runs["strategy"].isin(asked).sum()), board.suite["seeds"]
+    # Until all is settled nobody knows how many: the foot of the table says what is waited for.
+    if isinstance(seeds, int) and ended < seeds * len(asked):
+        wanted = seeds * len(asked)
         said.append(f"Not complete: {ended} of {wanted} runs have ended; the figures will change.")
     if absent := [name for name in asked if name not in set(part["strategy"])]:
         names = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if absent[5:] else "")

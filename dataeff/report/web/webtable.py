@@ -11,7 +11,7 @@ from dataeff.report.frames import Record, records
 from dataeff.report.stats import interval_of
 from dataeff.report.web.canvas import Styles
 from dataeff.report.web.cards import breakable, mark, verdict
-from dataeff.report.words import limits, on_page
+from dataeff.report.words import gained, limits, on_page
 
 # A longer table scrolls in its own box, below its head.
 _TALL = 20
@@ -110,7 +110,7 @@ def _cell(column: Column, line: Record, styles: Styles, reference: str) -> str:
 def _tag(line: Record, reference: str) -> str:
     if line["strategy"] == reference:
         return ' <span class="tag">reference</span>'
-    tags = [("control", line["control"]), ("not ranked", line["n"] and not line["ranked"])]
+    tags = [("control", line["control"]), ("part off the clock", line["oracle"] > 0)]
     return "".join(f' <span class="tag">{text}</span>' for text, is_so in tags if is_so)
 
 
@@ -119,6 +119,8 @@ def _spread(column: Column, line: Record) -> str:
     name, text = column.name, ""
     if not math.isnan(line.get(f"{name}_std", math.nan)):
         text = f"±{line[f'{name}_std']:.2f}"
+    elif name == "gain":
+        text = gained(interval_of(line, name)).partition(" ")[2].strip("()").replace("..", " to ")
     elif f"{name}_low" in line:
         found, form = interval_of(line, name), column.form.partition(" ")[0]
         text = "" if found.low == found.high else limits(found, form, " to ")

@@ -1,0 +1,66 @@
+"""Looks at a results folder while it is filled."""
+
+from collections.abc import Callable
+from math import isnan, nan
+from pathlib import Path
+
+from dataeff.errors import DataeffError
+from dataeff.files import read_json
+from dataeff.report.board import Reading, judge_folder
+from dataeff.report.frames import Key
+from dataeff.report.judge import Judged
+from dataeff.report.looks import holding, read_looks, settled, write_looks
+from dataeff.report.questions import AgainstReference
+
+
+class Looking:
+    """Judges a results folder's tables at planned numbers of seeds, and keeps what was said."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        # Writes down what was asked for: a look goes by that.
+        self.before: Callable[[], None] = lambda: None
+
+    def make(self) -> None:
+        """Make the looks that are due, and keep them."""
+        self.before()
+        reading = self._reading()
+        if reading and len(reading.looks) > len(read_looks(self._folder)):
+            write_looks(self._folder, reading.looks)
+
+    def going(self, task: str, conditions: str, n: int) -> list[str] | None:
+        """Return who is not settled after n seeds; None where not all have been looked at."""
+        if (judged := self._judged((task, conditions))) is None:
+            return None
+        table = judged.table
+        held = holding(AgainstReference(table), judged.looks)
+        if any(name not in held for name in table.listed):
+            return None
+        open_now = [name for name in table.listed if name not in settled(table, held)]
+        return None if any(held[name]["n"] < n for name in open_now) else open_now
+
+    def chances(self, task: str, conditions: str) -> dict[str, float]:
+        """Return how likely the next look settles each of those that are not settled."""
+        if (judged := self._judged((task, conditions))) is None:
+            return {}
+        told = zip(judged.grid.names, judged.settled, judged.foreseen()[1], strict=True)
+        return {name: chance for name, done, chance in told if not done and not isnan(chance)}
+
+    def typical(self, task: str, conditions: str) -> float:
+        """Return the typical spread of paired differences in points, NaN where it is not known."""
+        judged = self._judged((task, conditions))
+        return nan if judged is None else judged.typical()[0]
+
+    def _judged(self, key: Key) -> Judged | None:
+        reading = self._reading()
+        found = [one for one in reading.judged if one.table.key == key] if reading else []
+        return found[0] if found else None
+
+    def _reading(self) -> Reading | None:
+        """Read what is there, if anything is."""
+        if read_json(self._folder / "suite.json") is None:
+            return None
+        try:
+            return judge_folder(self._folder)
+        except DataeffError:
+            return None

@@ -1,0 +1,191 @@
+"""Questions: what is asked of the strategies of a table, against its reference and its line."""
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dataeff.cost import MARGIN
+from dataeff.notation import pattern_of
+from dataeff.report.frames import Key, Record
+from dataeff.report.gains import Gained, judge_gains, untimed
+from dataeff.report.grid import Grid, asked_of, lines_of
+from dataeff.report.stats import Array
+from dataeff.report.verdicts import Ends, Verdicts, judge
+
+REFERENCE, LINE = "reference", "line"
+"""What a look is against."""
+
+Held = dict[str, Record]
+"""Answers that still hold, by strategy; `n` is the number of seeds of their look."""
+
+
+class Table:
+    """One table as looks see it: its cells, and who is judged against the reference and the line.
+
+    The family is what the suite lists; what the suite adds itself is the line, and has no verdict.
+    """
+
+    def __init__(self, key: Key, group: pd.DataFrame, suite: Mapping[str, Any]) -> None:
+        self.key, self.group, self.suite = key, group, suite
+        self.whole = Grid(group, suite["reference"])
+        self.margin = suite.get("margin") or MARGIN
+        self._grids: dict[int, Grid] = {}
+
+    def at(self, n: int) -> Grid:
+        """Return the cells of the first n seeds."""
+        if n not in self._grids:
+            cells = self.group[self.group["seed"] < n]
+            self._grids[n] = Grid(cells, self.suite["reference"])
+        return self._grids[n]
+
+    @cached_property
+    def listed(self) -> list[str]:
+        """Return who is compared with the reference here; those that can do nothing are not."""
+        idle = dict(zip(self.whole.names, self.whole.idle(), strict=True))
+        names = [name for name in self.suite["strategies"] if name != self.suite["reference"]]
+        return [name for name in names if self._is_planned(name) and not idle.get(name)]
+
+    def _is_planned(self, name: str) -> bool:
+        """Say whether the commands of this folder run it here; before 0.2, whether it was run."""
+        task, conditions = self.key
+        if (planned := self.suite.get("counts", {}).get(task)) is None:
+            return name in self.whole.names
+        return bool(planned.get(name, {}).get(conditions))
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """Return who is compared with the line: those of them that are no yardsticks."""
+        control = dict(zip(self.whole.names, self.whole.all_true("control"), strict=True))
+        return [name for name in self.listed if not control.get(name)]
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """Return the patterns of what is on the line."""
+        if (told := self.suite.get("line")) is not None:
+            return list(told)
+        # Suites of version 0.1 do not say; what they have added is.
+        grid, listed = self.whole, self.suite["strategies"]
+        added = zip(grid.names, grid.all_true("control"), strict=True)
+        return sorted({pattern_of(name) for name, is_so in added if is_so and name not in listed})
+
+    def on_line(self) -> list[str]:
+        """Return who is on the line."""
+        names = [name for name in self.whole.names if pattern_of(name) in self.kinds]
+        return [name for name in names if self._is_planned(name)]
+
+
+@dataclass(frozen=True, eq=False)
+class AgainstReference:
+    """What is asked of those that the suite lists: are they faster, how accurate are they."""
+
+    table: Table
+    about = REFERENCE
+
+    @property
+    def names(self) -> list[str]:
+        """Return who is asked about."""
+        return self.table.listed
+
+    @property
+    def needed(self) -> list[str]:
+        """Return who else must have run."""
+        return [self.table.suite["reference"]]
+
+    def cells(self, name: str, n: int) -> str:
+        """Return a hash of what is known of a strategy after n seeds."""
+        grid = self.table.at(n)
+        if name not in grid.names:
+            return ""
+        place = grid.names.index(name)
+        seen = grid.points()[place], grid.logs("total_seconds")[place], grid.diverged()[place]
+        return _hash(*seen)
+
+    def judged(self, n: int, who: list[str], chance: float, held: Held) -> Held:
+        """Judge these strategies after n seeds."""
+        grid = self.table.at(n)
+        names = [name for name in self.names if name in grid.names]
+        asked = asked_of(grid, names, self.table.margin)
+        ends = [ends_of(held, names, key) for key in ("difference", "speed")]
+        before = Verdicts(Ends(*ends[0][1:], *ends[1][1:]), asked.diverged, asked.margin)
+        found = judge(asked, chance, before, np.isin(names, who))
+        # What was said stays, its mean included.
+        points = np.where(before.scored, ends[0][0], asked.accuracy.mean)
+        speeds = np.where(before.timed, ends[1][0], asked.speed.mean)
+        return {
+            name: {
+                "difference": [float(v[i]) for v in (points, *found.ends[:2])],
+                "speed": [float(v[i]) for v in (speeds, *found.ends[2:])],
+                "diverged": bool(asked.diverged[i]),
+            }
+            for i, name in enumerate(names)
+            if name in who
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class AgainstLine:
+    """What is asked of methods: are they above what just training less reaches in their time."""
+
+    table: Table
+    about = LINE
+
+    @property
+    def names(self) -> list[str]:
+        """Return who is asked about; nobody where there is no line."""
+        return self.table.methods if self.needed[1:] else []
+
+    @property
+    def needed(self) -> list[str]:
+        """Return who else must have run."""
+        return [self.table.suite["reference"], *self.table.on_line()]
+
+    def cells(self, name: str, n: int) -> str:
+        """Return a hash of what is known of a method and the line after n seeds."""
+        grid = self.table.at(n)
+        if name not in grid.names:
+            return ""
+        place = [grid.names.index(one) for one in (name, *self.needed) if one in grid.names]
+        return _hash(grid("test_top1")[place], grid("total_seconds")[place])
+
+    def judged(self, n: int, who: list[str], chance: float, held: Held) -> Held:
+        """Judge these methods after n seeds."""
+        grid = self.table.at(n)
+        names = [name for name in self.names if name in grid.names]
+        lines = lines_of(grid, self.table.kinds).values()
+        if not lines or not names:
+            return {}
+        places = [grid.names.index(name) for name in names]
+        seconds, work = grid("total_seconds")[places], np.exp(-grid.logs("flops")[places])
+        before = Gained(*ends_of(held, names, "gain"))
+        kinds = [line.gains(grid("test_top1")[places], seconds, work) for line in lines]
+        found = judge_gains(kinds, chance, before, np.isin(names, who))
+        ends = zip(found.mean, found.low, found.high, strict=True)
+        told = zip(names, ends, untimed(seconds), strict=True)
+        return {
+            name: {"gain": [float(value) for value in line], "counted": bool(counted)}
+            for name, line, counted in told
+            if name in who
+        }
+
+
+Questions = AgainstReference | AgainstLine
+
+
+def _hash(*seen: Any) -> str:
+    # Nine digits are what files of any kind keep.
+    told = [np.array2string(np.asarray(part), precision=9, threshold=10**6) for part in seen]
+    return hashlib.sha256(" ".join(told).encode()).hexdigest()[:12]
+
+
+def ends_of(held: Held, names: list[str], key: str) -> tuple[Array, Array, Array]:
+    """Return mean and ends of what has been said of each; nothing can be read off the others."""
+    nothing = [math.nan, -math.inf, math.inf]
+    told = [held[name][key] if name in held else nothing for name in names]
+    mean, low, high = np.array(told, dtype=float).reshape(-1, 3).T
+    return mean, low, high
