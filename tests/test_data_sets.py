@@ -276,3 +276,12 @@ def test_images_need_not_be_square():
     registry = broken(train_images=images, test_images=images)
     assert load("broken[crop=1]", registry).shape == (1, 6, 8)
     assert load("broken[size=5]", registry).shape == (1, 5, 5)
+
+
+def test_digits_may_have_a_larger_test_set_and_the_usual_one_is_what_it_was():
+    usual, larger = load("digits"), load("digits[test_samples=797]")
+    assert (len(usual.train), len(usual.test)) == (1297, 500)
+    assert (len(larger.train), len(larger.test)) == (1000, 797)
+    assert larger.test.labels.bincount().min() >= 79
+    assert usual.fingerprint != larger.fingerprint
+    assert load("digits[test_samples=500]").fingerprint == usual.fingerprint

@@ -82,6 +82,10 @@ class Digits(ImageSet):
         test[balanced(labels, self.test_samples, torch.Generator().manual_seed(1797))] = True
         return Raw(images[~test], labels[~test], images[test], labels[test], 10)
 
+    def fingerprint(self, *content: Any, without: str = "test_samples") -> str:
+        """Return a digest of parameters and training images, which say how the set was split."""
+        return super().fingerprint(*content, without=without)
+
 
 @dataclass(eq=False, kw_only=True)
 class Synthetic(ImageSet):
