@@ -135,6 +135,31 @@ def test_a_suite_file_runs_with_fewer_seeds_and_other_strategies():
     assert "Next look at 2 seeds, 1 there." in said
 
 
+def test_without_a_number_seeds_are_run_until_settled():
+    said = ok(*ADHOC, "-s", "baseline", "-s", "random_backprop[keep=0.5]", "--margin", "90")
+    assert "synthetic after 5 seeds: " in said
+    looks = json.loads(Path("results/mine/looks.json").read_text())
+    assert [look["n"] for look in looks] == [5, 10, 20][: len(looks)]
+    assert "on this test set, is 1.6% against the reference (looked at 5 seeds)." in said or (
+        "looked at 5 and 10" in said or "looked at 5, 10 and 20" in said
+    )
+    assert json.loads(Path("results/mine/suite.json").read_text())["margin"] == 90
+    again = ok(*ADHOC, "-s", "baseline", "-s", "random_backprop[keep=0.5]", "--margin", "90")
+    assert json.loads(Path("results/mine/looks.json").read_text()) == looks
+    assert "cell 1/" not in again
+
+
+def test_a_margin_that_the_test_set_cannot_resolve_is_said_before_the_run():
+    result = call(
+        *ADHOC, "-s", "baseline", "-s", "random_backprop", "--margin", "0.01", "--dry-run"
+    )
+    said = "can hardly show a margin of 0.01 points"
+    assert said in result.stderr
+    assert "write margin = " in result.stderr
+    result = call(*ADHOC, "-s", "baseline", "-s", "random_backprop", "--margin", "99", "--dry-run")
+    assert said not in result.stderr
+
+
 def test_settings_reach_the_task_in_their_own_type():
     pairs = ["schedule=step", "milestones=0.5,1", "nesterov=true", "clip=1", "compile=false"]
     ok(*ADHOC, "-s", "baseline", "--seeds", "1", *[p for pair in pairs for p in ("--set", pair)])

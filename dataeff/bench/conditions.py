@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from dataeff.plugins import Installed
+from dataeff.training.heap import keeps_heap
 from dataeff.training.machine import cores, memory_gib
 from dataeff.training.nvml import find_gpu
 
@@ -32,6 +33,7 @@ def conditions(device: torch.device) -> dict[str, Any]:
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "cores": cores(),
         "threads": torch.get_num_threads(),
+        "keeps_heap": keeps_heap(),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         **{name: version(name) for name in libraries},

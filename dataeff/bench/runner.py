@@ -25,6 +25,7 @@ from dataeff.files import write_bits, write_csv, write_parquet, write_text
 from dataeff.lab import Lab
 from dataeff.plugins import load_plugins
 from dataeff.training.cell import OnEpoch
+from dataeff.training.heap import steady_heap
 from dataeff.training.job import Place
 
 # Slow to import: where this process needed one, the fork server imports it once for all cells.
@@ -152,7 +153,8 @@ def run_cell(cell: Cell, lab: Lab, results: Path, on_epoch: OnEpoch) -> None:
     """Train a cell and write its folder, whatever happens."""
     place = Place(cell.folder, cell.shelf(results))
     try:
-        result = lab.run(cell.task, cell.composition, cell.seed, place, on_epoch)
+        with steady_heap():
+            result = lab.run(cell.task, cell.composition, cell.seed, place, on_epoch)
         write_csv(cell.folder / "epochs.csv", pd.DataFrame(result.epochs))
         columns = {name: column.numpy() for name, column in result.samples.items()}
         write_parquet(cell.folder / "samples.parquet", pd.DataFrame(columns))

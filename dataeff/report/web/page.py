@@ -105,8 +105,8 @@ def _lead(board: Board) -> str:
     count = counted(len({*suite["strategies"], *board.runs["strategy"]}), "strategy")
     on = ", ".join(tasks) if len(tasks) <= 3 else f"{len(tasks)} tasks"
     what = f"{count} on {on}, {in_words(suite['seeds'])}"
-    loss = f"Up to {board.margin:g} points less accuracy count as no worse"
-    return breakable(f"{what}, compared with {suite['reference']}. {loss}.")
+    loss = f"Up to {board.margin:g} {'point' if board.margin == 1 else 'points'} less accuracy"
+    return breakable(f"{what}, compared with {suite['reference']}. {loss} count as no worse.")
 
 
 def _contents(keys: list[Key], claims: bool) -> str:
