@@ -95,12 +95,12 @@ def five_seeds(points=0.0, seconds=5.0):
     ("points", "seconds", "words"),
     [
         (2.0, 5.0, ["faster", "better", "faster and better"]),
-        (0.0, 5.0, ["faster", "no worse (margin 0.5 points)", "faster and no worse"]),
+        (0.0, 5.0, ["faster", "no worse (margin 0.5)", "faster and no worse"]),
         (-0.5, 5.0, ["faster", "less accurate", "faster but less accurate"]),
-        (-2.0, 5.0, ["faster", "worse (margin 0.5 points)", "faster but worse"]),
-        (0.0, 20.0, ["slower", "no worse (margin 0.5 points)", "slower but no worse"]),
+        (-2.0, 5.0, ["faster", "worse (margin 0.5)", "faster but worse"]),
+        (0.0, 20.0, ["slower", "no worse (margin 0.5)", "slower but no worse"]),
         (2.0, 20.0, ["slower", "better", "slower but better"]),
-        (0.0, 10.0, ["open", "no worse (margin 0.5 points)", "no worse, speed open"]),
+        (0.0, 10.0, ["open", "no worse (margin 0.5)", "no worse, speed open"]),
     ],
 )
 def test_a_difference_that_is_told_is_said(points, seconds, words):

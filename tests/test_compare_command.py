@@ -52,7 +52,7 @@ def test_the_command_prints_headline_table_and_sentences(pair):
     lines = pair.compare("baseline", "ours").splitlines()
     assert lines[:3] == ["blobs (conditions c1), 3 seeds, paired", "A: baseline", "B: ours"]
     assert lines[3] == "Speed-up: 0.72x (0.70x to 0.73x): slower."
-    assert lines[5] == "Accuracy: -1.00 points (-1.00..-1.00): worse (margin 0.5 points)."
+    assert lines[5] == "Accuracy: -1.00 points (-1.00..-1.00): worse (margin 0.5)."
     assert lines[6] == (
         "B against A: slower and worse; the intervals are the table's, and answer for all of it."
     )
@@ -72,8 +72,8 @@ def test_the_command_prints_headline_table_and_sentences(pair):
 
 def test_the_margin_is_the_suites_unless_one_is_given(pair):
     pair.suite(margin=2.0)
-    assert "no worse (margin 2 points)" in pair.compare("baseline", "ours")
-    assert "worse (margin 0.5 points)" in pair.compare("baseline", "ours", "--margin", "0.5")
+    assert "no worse (margin 2)" in pair.compare("baseline", "ours")
+    assert "worse (margin 0.5)" in pair.compare("baseline", "ours", "--margin", "0.5")
 
 
 def test_what_is_not_the_tables_is_judged_for_itself(pair):

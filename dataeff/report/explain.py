@@ -87,7 +87,7 @@ def headline(found: Comparison) -> list[str]:
     said = found.said
     speed = spread(said.speedup, TIMES, " to ")
     ahead = points(said.difference, " points")
-    margin = f" (margin {found.margin:g} points)" if said.level in ("no worse", "worse") else ""
+    margin = f" (margin {found.margin:g})" if said.level in ("no worse", "worse") else ""
     ideal = "Ideal: not known, for the work of these runs was not counted."
     if not math.isnan(found.ideal):
         ideal = f"Ideal: {found.ideal:.2f}x by counted work; {found.realised:.0%} of it is realised"

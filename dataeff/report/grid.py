@@ -28,6 +28,7 @@ class Grid:
         self.seeds = np.unique(group["seed"].to_numpy())
         self.shape = (len(self.names), len(self.seeds))
         self.step = resolution(self.cells)
+        self._columns: dict[str, Array] = {}
         self._points = self.points_of(self.cells)
         self.busy = self._spread(self.cells["contended"] != "") == 1
 
@@ -38,8 +39,11 @@ class Grid:
 
     def __call__(self, name: str) -> Array:
         """Return a column of the cells as a grid."""
-        grid = self._spread(self.cells.get(name, np.nan))
-        return np.where(self.busy, np.nan, grid) if name.endswith("_seconds") else grid
+        if name not in self._columns:
+            grid = self._spread(self.cells.get(name, np.nan))
+            untold = self.busy & name.endswith("_seconds")
+            self._columns[name] = np.where(untold, np.nan, grid)
+        return self._columns[name]
 
     def _spread(self, values: pd.Series | float) -> Array:
         grid = np.full(self.shape, np.nan)

@@ -8,10 +8,9 @@ strategies differ in what they get right, and no number of seeds lessens that.
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from dataeff.files import read_bytes
-from dataeff.report.frames import numbers, of_strategy
+from dataeff.report.frames import numbers
 from dataeff.report.grid import Grid
 from dataeff.report.stats import Flags
 
@@ -56,26 +55,19 @@ def image_errors(folder: Path, grid: Grid) -> dict[str, float]:
     left out.
     """
     cells, reference = grid.cells, grid.reference
-    theirs = _hits_of(folder, cells, reference)
-    errors = {}
-    for strategy in cells.loc[cells["strategy"] != reference, "strategy"].unique():
-        ours = _hits_of(folder, cells, strategy)
-        seeds = [seed for seed in ours if seed in theirs]
-        if len(seeds) > 1:
-            errors[strategy] = image_error(
-                *(np.stack([hits[seed] for seed in seeds]) for hits in (ours, theirs))
-            )
-    return errors
-
-
-def _hits_of(folder: Path, cells: pd.DataFrame, strategy: str) -> dict[int, Flags]:
-    """Return what a strategy got right, by seed."""
     # A table has one test set: another length, in a folder copied here, is another one.
     images = numbers(cells, "test_samples").min()
     if not images > 0:
         return {}
-    folders = of_strategy(cells, strategy)["folder"]
-    read = {
-        seed: read_hits(f"{folder}/{cell}/hits.bin", int(images)) for seed, cell in folders.items()
-    }
-    return {seed: hits for seed, hits in read.items() if hits is not None}
+    hits: dict[str, dict[int, Flags]] = {name: {} for name in grid.names}
+    for strategy, seed, cell in zip(cells["strategy"], cells["seed"], cells["folder"], strict=True):
+        if (found := read_hits(f"{folder}/{cell}/hits.bin", int(images))) is not None:
+            hits[strategy][seed] = found
+    theirs, errors = hits.pop(reference, {}), {}
+    for strategy, ours in hits.items():
+        seeds = [seed for seed in ours if seed in theirs]
+        if len(seeds) > 1:
+            errors[strategy] = image_error(
+                *(np.stack([side[seed] for seed in seeds]) for side in (ours, theirs))
+            )
+    return errors

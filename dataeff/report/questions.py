@@ -36,6 +36,8 @@ class Table:
         self.whole = Grid(group, suite["reference"])
         self.margin = suite.get("margin") or MARGIN
         self._grids: dict[int, Grid] = {}
+        # What was known after so many seeds, by what is asked: hashes of each strategy's cells.
+        self.hashes: dict[tuple[str, int], dict[str, str]] = {}
 
     def at(self, n: int) -> Grid:
         """Return the cells of the first n seeds."""
@@ -99,12 +101,12 @@ class AgainstReference:
 
     def cells(self, name: str, n: int) -> str:
         """Return a hash of what is known of a strategy after n seeds."""
-        grid = self.table.at(n)
-        if name not in grid.names:
-            return ""
-        place = grid.names.index(name)
-        seen = grid.points()[place], grid.logs("total_seconds")[place], grid.diverged()[place]
-        return _hash(*seen)
+        if (self.about, n) not in self.table.hashes:
+            grid = self.table.at(n)
+            seen = zip(grid.points(), grid.logs("total_seconds"), grid.diverged(), strict=True)
+            told = zip(grid.names, (_hash(*one) for one in seen), strict=True)
+            self.table.hashes[self.about, n] = dict(told)
+        return self.table.hashes[self.about, n].get(name, "")
 
     def judged(self, n: int, who: list[str], chance: float, held: Held) -> Held:
         """Judge these strategies after n seeds."""
@@ -147,11 +149,15 @@ class AgainstLine:
 
     def cells(self, name: str, n: int) -> str:
         """Return a hash of what is known of a method and the line after n seeds."""
-        grid = self.table.at(n)
-        if name not in grid.names:
-            return ""
-        place = [grid.names.index(one) for one in (name, *self.needed) if one in grid.names]
-        return _hash(grid("test_top1")[place], grid("total_seconds")[place])
+        if (self.about, n) not in self.table.hashes:
+            grid = self.table.at(n)
+            accuracy, seconds = grid("test_top1"), grid("total_seconds")
+            places = [grid.names.index(one) for one in self.needed if one in grid.names]
+            line = _hash(accuracy[places], seconds[places])
+            seen = zip(grid.names, accuracy, seconds, strict=True)
+            told = {one: _hash(line, points, times) for one, points, times in seen}
+            self.table.hashes[self.about, n] = told
+        return self.table.hashes[self.about, n].get(name, "")
 
     def judged(self, n: int, who: list[str], chance: float, held: Held) -> Held:
         """Judge these methods after n seeds."""
@@ -178,9 +184,15 @@ Questions = AgainstReference | AgainstLine
 
 
 def _hash(*seen: Any) -> str:
-    # Nine digits are what files of any kind keep.
-    told = [np.array2string(np.asarray(part), precision=9, threshold=10**6) for part in seen]
-    return hashlib.sha256(" ".join(told).encode()).hexdigest()[:12]
+    return hashlib.sha256(b"".join(map(_bytes, seen))).hexdigest()[:12]
+
+
+def _bytes(seen: Any) -> bytes:
+    """Return what is known as bytes: nine decimals, as files keep them, zero and NaN unsigned."""
+    if isinstance(seen, str):
+        return seen.encode()
+    numbers = np.round(np.asarray(seen, float), 9) + 0.0
+    return np.where(np.isnan(numbers), np.nan, numbers).tobytes()
 
 
 def ends_of(held: Held, names: list[str], key: str) -> tuple[Array, Array, Array]:
