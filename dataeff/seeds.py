@@ -8,6 +8,8 @@ AUTO = "auto"
 """More seeds for what is not settled, look by look."""
 LOOKS = (5, 10, 20)
 """Seeds at which a suite that runs until all is settled looks at its tables."""
+MOST = 10_000
+"""More seeds than this are a slip of the finger."""
 
 Seeds = int | str
 """A number, `auto`, or a range such as `3-5`, both ends included."""
@@ -18,9 +20,9 @@ def read_seeds(given: Seeds) -> Seeds:
     text = str(given).strip()
     if text == AUTO:
         return AUTO
-    if re.fullmatch(r"\d+", text) and int(text) >= 1:
+    if re.fullmatch(r"\d+", text) and 1 <= int(text) <= MOST:
         return int(text)
-    if (ends := _ends(text)) and ends[0] <= ends[1]:
+    if (ends := _ends(text)) and ends[0] <= ends[1] <= MOST:
         return text
     raise DataeffError(
         f"{given!r} is no number of seeds; write auto, a number such as 5, or a range such as 3-5."

@@ -39,12 +39,13 @@ class Bench:
         self.results, self.installed, self.told = results, installed, []
         self.truth, self.spread, self.diverging = dict(TRUTH), 0.3, ()
 
-    def schedule(self, *strategies, seeds="auto", margin=1.0, controls=False):
+    def schedule(self, *strategies, seeds="auto", margin=1.0, controls=False, fresh=False, **task):
         content = {"name": "try", "seeds": seeds, "margin": margin, "controls": controls}
-        content |= {"strategies": ["base", *strategies], "tasks": {"blobs": TASK}}
+        content |= {"strategies": ["base", *strategies], "tasks": {"blobs": TASK | task}}
         lab = Lab(self.installed, "cpu")
         looking = Looking(self.root)
-        found = Schedule(make_suite(content, lab, where="test"), lab, self.results, looks=looking)
+        suite = make_suite(content, lab, where="test")
+        found = Schedule(suite, lab, self.results, fresh, looking)
         looking.before = lambda: write_suite(found, self.root, "dataeff run try")
         found.matches.tell = lambda line, ended: self.told.append(line)
         return found
@@ -53,12 +54,12 @@ class Bench:
     def root(self):
         return self.results / "try"
 
-    def run(self, schedule, most=None):
+    def run(self, schedule, most=None, again=lambda record: record is None):
         """Return what was run, as (strategy, seed)."""
         write_suite(schedule, self.root, "dataeff run try")
         done = []
         for cell in schedule:
-            if cell.record() is None:
+            if again(cell.record()):
                 if len(done) == most:
                     return done
                 done.append((cell.strategy, cell.seed))
@@ -143,7 +144,7 @@ def test_no_block_beyond_a_look_starts_before_it(bench):
             bench.write(cell)
         assert cell.seed < 5
     assert not (bench.root / "looks.json").exists()
-    assert bench.told == ["blobs after 5 seeds: no look yet, for another process has cells of it"]
+    assert bench.told == ["blobs after 5 seeds: no look yet, for not all of its cells have ended"]
 
 
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(bench, tmp_path):
@@ -226,6 +227,67 @@ def test_a_point_of_the_line_that_has_changed_is_not_waited_for(bench, monkeypat
     monkeypatch.setattr(Entry, "digest", changed)
     bench.run(bench.schedule("sure", controls=["short_schedule"]))
     assert [look["about"] for look in bench.looks()][:2] == ["reference", "line"]
+
+
+def test_what_is_run_anew_is_judged_without_what_was_there(bench):
+    bench.spread = 0.8
+    first = bench.run(bench.schedule("bad", "vague"))
+    assert seeds_of(first)["vague"] == 10
+    fresh = bench.schedule("bad", "vague", fresh=True)
+    fresh.forget()
+    bench.spread = 0.81
+    ran, at = [], []
+    for cell in fresh:
+        bench.write(cell)
+        ran.append((cell.strategy, cell.seed))
+        at.append(len(bench.looks()))
+    assert seeds_of(ran) == seeds_of(first)
+    assert at[14] == 2, "none before its stage has ended"
+    assert [look["n"] for look in bench.looks()] == [5, 10] * 2
+
+
+def test_all_stages_stay_planned_when_all_is_settled(bench):
+    bench.spread = 0.8
+    ran = bench.run(bench.schedule("bad", "vague"))
+    planned = bench.schedule("bad", "vague")
+    assert sorted(ran) == sorted((cell.strategy, cell.seed) for cell in planned.cells)
+    odd = [cell for cell in planned.cells if (cell.strategy, cell.seed) == (VAGUE, 7)]
+    again = bench.run(planned, again=lambda record: record["seed"] == 7)
+    assert (VAGUE, 7) in again
+    assert len(odd) == 1
+
+
+def test_a_look_does_not_wait_for_what_an_earlier_command_named(bench):
+    bench.run(bench.schedule("sure", seeds=2))
+    bench.run(bench.schedule("bad", "vague"))
+    table = bench.table()
+    assert table.loc[[BAD, VAGUE], "look"].min() == 5
+    assert table.loc[SURE, "look"] == 2
+    looks = [look for look in bench.looks() if look["n"] == 5]
+    assert looks[0]["chance"] == pytest.approx(0.016 * 2 / 3)
+
+
+def test_another_task_of_the_name_has_looks_of_its_own(bench):
+    bench.run(bench.schedule("sure", seeds=3))
+    bench.run(bench.schedule("sure", seeds=3, epochs=3))
+    assert [look["chance"] for look in bench.looks()] == pytest.approx([0.04, 0.04])
+    (feet,) = read_board(bench.root).feet.values()
+    assert "4% against the reference (looked at 3 seeds)" in feet[0]
+    bench.run(bench.schedule("sure", seeds=3))
+    assert len(bench.looks()) == 2, "those of the first are there again"
+
+
+def test_who_diverges_does_not_beat_training_less(bench):
+    bench.truth["sure"] = (3.0, 0.5)
+    bench.run(bench.schedule("sure", "bad", seeds=5, controls=["short_schedule"]))
+    assert bench.table().loc[SURE, "against_line"].startswith("beats training less")
+    bench.diverging = {("sure", 4)}
+    bench.run(bench.schedule("sure", "bad", seeds=5, controls=["short_schedule"]), again=_sure)
+    assert "beats" not in bench.table().loc[SURE, "against_line"]
+
+
+def _sure(record):
+    return record is not None and record["strategy"] == SURE
 
 
 def test_a_range_is_run_and_not_looked_at(bench):

@@ -14,8 +14,8 @@ from torch import Tensor
 from dataeff.analysis.picture import picture
 from dataeff.bench.cells import Cell, Scene, write_record
 from dataeff.bench.conditions import conditions
-from dataeff.bench.results import held, settled
-from dataeff.bench.runner import Event, Watcher, empty
+from dataeff.bench.results import empty, held, settled
+from dataeff.bench.runner import Event, Watcher
 from dataeff.composition import Active, Composition, Part, check_conflicts, watching
 from dataeff.errors import DataeffError, UnknownName
 from dataeff.files import write_csv

@@ -23,6 +23,8 @@ def write_suite(schedule: Schedule, folder: Path, command: str) -> None:
     content: dict[str, Any] = suite.model_dump(mode="json")
     solved = [label for task in suite.tasks for label in schedule.matches.labels(task).values()]
     content["strategies"] = list(dict.fromkeys([*suite.complete, *solved]))
+    # A look waits for these; what earlier commands have named has a look when it is complete.
+    content["awaited"] = content["strategies"]
     content["task_ids"] = {name: task.id for name, task in suite.tasks.items()}
     content["data"] = {name: scene.data for name, scene in schedule.scenes.items()}
     content["networks"] = {name: scene.network for name, scene in schedule.scenes.items()}

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,15 @@ def held(folder: Path) -> Iterator[bool]:
             yield False
             return
         yield True
+
+
+def empty(folder: Path) -> None:
+    """Delete what a cell has left in its folder; what holds it stays."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != "held":
+            path.unlink()
 
 
 def read_runs(

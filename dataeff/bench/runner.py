@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from dataeff.bench.cells import Again, Cell, Settings, never, write_record
-from dataeff.bench.results import held, settled
+from dataeff.bench.results import empty, held, settled
 from dataeff.bench.schedule import Schedule
 from dataeff.composition import Composition
 from dataeff.errors import one_line
@@ -79,15 +79,6 @@ def run_cells(
             else:
                 _run_apart(cell, settings, tell_epoch)
             tell("ended", record=cell.record())
-
-
-def empty(folder: Path) -> None:
-    """Delete what a cell has left in its folder; what holds it stays."""
-    for path in folder.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif path.name != "held":
-            path.unlink()
 
 
 def _run_apart(cell: Cell, settings: Settings, on_epoch: OnEpoch) -> None:

@@ -12,7 +12,7 @@ from dataeff.bench.cells import Cell, Scene
 from dataeff.bench.conditions import conditions, provenance
 from dataeff.bench.line import Budgets, at_cost, budgets, line_kinds, longer, pattern
 from dataeff.bench.matches import Matches
-from dataeff.bench.results import clocked_seconds, flags_of, read_runs, settled
+from dataeff.bench.results import clocked_seconds, empty, flags_of, read_runs, settled
 from dataeff.bench.stages import Looks, Stages
 from dataeff.bench.suite import Suite
 from dataeff.cost import cost
@@ -115,6 +115,14 @@ class Schedule:
         composition = self._lab.composition(strategy)
         return Cell(self._root, self.suite.name, self.scenes[task], composition, seed)
 
+    def forget(self) -> None:
+        """Delete what there is of later stages: it would be judged beside what is run anew."""
+        for task in self.suite.tasks:
+            for seeds in self.stages.all[1:]:
+                for cell in (self._cell(task, n, s) for s in seeds for n in self._planned(task)):
+                    if cell.folder.is_dir():
+                        empty(cell.folder)
+
     # Looks ------------------------------------------------------------------------------------
 
     def _plan_stages(self, task: str) -> None:
@@ -195,7 +203,8 @@ class Schedule:
 
     def _chosen(self, task: str, costs: Collection[float]) -> list[float]:
         """Return the budgets of a task, and keep them; those run before stay as they are."""
-        conditions_id = self.scenes[task].conditions_id
+        scene = self.scenes[task]
+        conditions_id = f"{scene.conditions_id} {scene.task.id} {scene.data} {scene.network}"
         # What is fresh chooses anew, and only once.
         forgotten = self._fresh and not self._added[task]
         known = None if forgotten else self._budgets.read(task, conditions_id)

@@ -13,8 +13,8 @@ from dataeff.seeds import AUTO, Seeds, stages
 class Looks(Protocol):
     """Judges a suite's tables at planned numbers of seeds."""
 
-    def make(self) -> None:
-        """Make the looks that are due."""
+    def make(self, n: int) -> None:
+        """Make the looks that are due, at n seeds at most."""
 
     def going(self, task: str, conditions: str, n: int) -> list[str] | None:
         """Return who is not settled after n seeds; None where nobody has looked at these yet."""
@@ -46,12 +46,12 @@ class Stages:
         """Look at a task's table after n seeds; say what came of it, if that changes anything."""
         if self._looks is None:
             return ""
-        self._looks.make()
+        self._looks.make(n)
         if not self._until_settled:
             return ""
         self.after(task, n)
         if (going := self.going.get(task)) is None:
-            return "no look yet, for another process has cells of it"
+            return "no look yet, for not all of its cells have ended"
         return f"{counted(len(going), 'strategy')} not settled" if going else "all settled"
 
     def after(self, task: str, n: int) -> range | None:

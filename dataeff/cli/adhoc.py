@@ -47,7 +47,7 @@ def choose_suite(
 
     given = {key: options[key] for key in _KEYS if options.get(key) not in (None, ())}
     seeds, match = options.get("seeds"), options.get("match")
-    seeds = seeds and read_seeds(seeds)
+    seeds = None if seeds is None else read_seeds(seeds)
     if text and given:
         option = next(iter(given)).replace("settings", "set")
         raise DataeffError(

@@ -116,8 +116,10 @@ def run(suite, strategies, plugin_dirs, **options):
     folder, command = settings.results / chosen.name, _command()
     looking.before = partial(write_suite, schedule, folder, command)
     looking.before()
+    if fresh:
+        schedule.forget()
     _run(schedule, lab, settings, again)
-    looking.make()
+    looking.make(schedule.stages.last)
     show(folder)
     _tell_failures(schedule)
 
@@ -203,6 +205,8 @@ def _coming_looks(costs: Preview, schedule: Schedule) -> list[str]:
     for task in schedule.suite.tasks:
         n = max(cell.seed for cell in schedule.cells if cell.task_name == task) + 1
         lines = [line for line in costs.lines if line.task == task]
+        if not any(line.cells for line in lines):
+            continue
         text = f"{task}: these cells are for the look at {n} seeds"
         if likely := schedule.stages.likely(task):
             text += f", which {likely}"

@@ -17,7 +17,7 @@ from dataeff.report.foot import foot
 from dataeff.report.frames import RUN_KEYS, Key, Record, finished, of_strategy, of_table, tables
 from dataeff.report.hits import image_errors
 from dataeff.report.judge import Judged
-from dataeff.report.looks import read_looks, shown, with_due
+from dataeff.report.looks import current, read_looks, shown, with_due
 from dataeff.report.stats import paired
 from dataeff.report.table import leaderboard
 from dataeff.report.tables import Measured, read_measured
@@ -75,7 +75,7 @@ def judge_folder(folder: Path, margin: float | None = None, typed: str = "") -> 
     measured = read_measured(folder, suite, typed or folder.name)
     runs = measured.runs
     margin = margin or suite.get("margin") or MARGIN
-    looks = with_due(runs, suite, read_looks(folder))
+    looks = with_due(runs, suite, current(read_looks(folder), suite))
     judged = [Judged(key, group, suite, looks, margin) for key, group in tables(runs)]
     return Reading(suite, margin, measured, looks, judged)
 

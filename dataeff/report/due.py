@@ -9,7 +9,7 @@ from dataeff.files import read_json
 from dataeff.report.board import Reading, judge_folder
 from dataeff.report.frames import Key
 from dataeff.report.judge import Judged
-from dataeff.report.looks import holding, read_looks, settled, write_looks
+from dataeff.report.looks import current, holding, read_looks, settled, with_due, write_looks
 from dataeff.report.questions import AgainstReference
 
 
@@ -21,23 +21,30 @@ class Looking:
         # Writes down what was asked for: a look goes by that.
         self.before: Callable[[], None] = lambda: None
 
-    def make(self) -> None:
-        """Make the looks that are due, and keep them."""
+    def make(self, n: int) -> None:
+        """Make the looks that are due, at n seeds at most, and keep them."""
         self.before()
-        reading = self._reading()
-        if reading and len(reading.looks) > len(read_looks(self._folder)):
-            write_looks(self._folder, reading.looks)
+        if (reading := self._reading()) is None:
+            return
+        kept = read_looks(self._folder)
+        ours = current(kept, reading.suite)
+        new = with_due(reading.runs, reading.suite, ours, n)[len(ours) :]
+        if new:
+            write_looks(self._folder, [*kept, *new])
 
     def going(self, task: str, conditions: str, n: int) -> list[str] | None:
-        """Return who is not settled after n seeds; None where not all have been looked at."""
+        """Return who was not settled by n seeds; None where not all have been looked at by then."""
         if (judged := self._judged((task, conditions))) is None:
             return None
         table = judged.table
-        held = holding(AgainstReference(table), judged.looks)
-        if any(name not in held for name in table.listed):
+        # Who goes on was said then, whatever later looks say.
+        held = holding(AgainstReference(table), [one for one in judged.looks if one["n"] <= n])
+        if any(name not in held for name in table.awaited):
             return None
-        open_now = [name for name in table.listed if name not in settled(table, held)]
-        return None if any(held[name]["n"] < n for name in open_now) else open_now
+        done = settled(table, held)
+        going = [name for name in table.listed if name in held and name not in done]
+        late = any(held[name]["n"] < n for name in going if name in table.awaited)
+        return None if late else going
 
     def chances(self, task: str, conditions: str) -> dict[str, float]:
         """Return how likely the next look settles each of those that are not settled."""

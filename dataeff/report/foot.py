@@ -21,8 +21,13 @@ def foot(judged: Judged, images: Mapping[str, float]) -> list[str]:
     """
     said = [*_together(judged), *_resolved(judged), *_on_new_images(judged, images)]
     said += _falling(judged)
+    counts = set(judged.at[judged.seen])
+    if len(counts) > 1:
+        said.append("Who was settled earlier has fewer seeds: compare differences, not accuracies.")
     if waiting := judged.waiting():
         said.append(f"{waiting[0].upper()}{waiting[1:]}.")
+    elif beyond := judged.beyond():
+        said.append(f"{counted(beyond, 'more seed was', 'more seeds were')} run and not looked at.")
     return said
 
 
@@ -30,11 +35,13 @@ def _together(judged: Judged) -> list[str]:
     """Say how sure the verdicts are, all of them together."""
     if judged.at.max(initial=0) < 2:
         return []
-    told = [_spent(judged, about) for about in (REFERENCE, LINE)]
+    told = [text for about in (REFERENCE, LINE) if (text := _spent(judged, about))]
+    if not told:
+        return []
     settled = int(judged.settled.sum())
     return [
         f"Settled: {settled} of {int(judged.listed.sum())}. The chance that anything said here is "
-        f"wrong, on this test set, is {listed(filter(None, told))}."
+        f"wrong, on this test set, is {listed(told)}."
     ]
 
 

@@ -95,7 +95,7 @@ class Judged:
     @property
     def settled(self) -> Flags:
         """Say of whom nothing is open that more seeds would tell."""
-        return self.seen & self.verdicts.settled
+        return self.seen & (self.verdicts.settled | np.isnan(self.points.mean))
 
     def foreseen(self) -> tuple[int, Array]:
         """Return at how many seeds the next look would be, and how likely it settles each."""
@@ -109,6 +109,10 @@ class Judged:
         chances = np.full(len(self.grid.names), np.nan)
         chances[places] = chance_settled(asked, told, SHARE * CHANCE, n)
         return n, np.where(self.seen, chances, np.nan)
+
+    def beyond(self) -> int:
+        """Return how many seeds have been run beyond the last look, and are not shown."""
+        return self.table.group["seed"].nunique() - len(self.grid.seeds)
 
     def typical(self) -> tuple[float, float]:
         """Return the typical spread of accuracy in points, and of time as a share."""

@@ -36,7 +36,7 @@ def holding(questions: Questions, looks: Iterable[Record]) -> Held:
     for look in looks_of(looks, questions.table.key, questions.about):
         for name, answer in look["answers"].items():
             listed = name in questions.names
-            if listed and questions.cells(name, look["n"]) == answer["cells"]:
+            if listed and questions.cells(name, look["n"], answer) == answer["cells"]:
                 held[name] = answer | {"n": look["n"]}
     return held
 
@@ -89,12 +89,17 @@ def read_looks(folder: Path) -> list[Record]:
 # Looking -----------------------------------------------------------------------------------------
 
 
-def with_due(runs: pd.DataFrame, suite: Mapping[str, Any], looks: list[Record]) -> list[Record]:
-    """Return the looks, and those that are due by now: all cells that they wait for have ended."""
+def with_due(
+    runs: pd.DataFrame, suite: Mapping[str, Any], looks: list[Record], most: float = math.inf
+) -> list[Record]:
+    """Return the looks, and those that are due by now: all cells that they wait for have ended.
+
+    None is made at more than `most` seeds.
+    """
     found = list(looks)
     for key, group in tables(runs):
         table = Table(key, group, suite)
-        for n in looks_at(suite["seeds"]):
+        for n in (size for size in looks_at(suite["seeds"]) if size <= most):
             out = stopped(table, holding(AgainstReference(table), found), n)
             for questions in (AgainstReference(table), AgainstLine(table)):
                 if look := _look(questions, n, found, out):
@@ -107,24 +112,43 @@ def _look(questions: Questions, n: int, looks: list[Record], out: set[str]) -> R
     table, about = questions.table, questions.about
     held = holding(questions, looks)
     going = [name for name in questions.names if name not in out]
-    who = [name for name in going if name not in held or held[name]["n"] < n]
-    if not who or not table.whole.ended([*going, *questions.needed], n):
+    ended = [name for name in going if table.whole.ended([name], n)]
+    who = [name for name in ended if name not in held or held[name]["n"] < n]
+    waits = [name for name in going if name in table.awaited and name not in ended]
+    if not who or waits or not table.whole.ended(questions.needed, n):
         return None
     earlier = looks_of(looks, table.key, about)
     chance = CHANCE if table.suite["seeds"] != AUTO and not spent(earlier) else SHARE * CHANCE
-    if any(look["n"] == n for look in earlier) and len(who) < len(going):
-        # The others have had theirs.
+    if len(who) < len(going):
+        # The others have had theirs, or will have it.
         chance *= len(who) / len(questions.names)
-    if n < 2:
-        # One seed shows no spread: nothing is asked.
-        chance = 0.0
     answers = questions.judged(n, who, chance, held)
     if not answers:
         return None
+    if not any(_says_something(answer) for answer in answers.values()):
+        # One seed, or none that has finished: nothing was asked.
+        chance = 0.0
     task, conditions = table.key
     head = {"task": task, "conditions": conditions, "about": about, "n": n, "chance": chance}
+    head["of"] = identity(table.suite, task)
     told = {name: {"cells": questions.cells(name, n)} | one for name, one in answers.items()}
     return head | {"answers": told}
+
+
+def _says_something(answer: Record) -> bool:
+    ends = [answer[key][1:] for key in ("difference", "speed", "gain") if key in answer]
+    return any(math.isfinite(end) for pair in ends for end in pair)
+
+
+def identity(suite: Mapping[str, Any], task: str) -> str:
+    """Return what tells a task from another one of its name: keys, data and network."""
+    keys = ("task_ids", "data", "networks")
+    return " ".join(str((suite.get(key) or {}).get(task, "")) for key in keys)
+
+
+def current(looks: Iterable[Record], suite: Mapping[str, Any]) -> list[Record]:
+    """Return the looks at the suite's tasks as they are now."""
+    return [look for look in looks if look["of"] == identity(suite, look["task"])]
 
 
 def write_looks(folder: Path, looks: list[Record]) -> None:
@@ -160,7 +184,7 @@ def next_look(table: Table, looks: list[Record]) -> Next | None:
     """Return the look that a table waits for; None where there is nothing to wait for."""
     held = holding(AgainstReference(table), looks)
     for n in looks_at(table.suite["seeds"]):
-        going = [name for name in table.listed if name not in stopped(table, held, n)]
+        going = [name for name in table.awaited if name not in stopped(table, held, n)]
         if any(name not in held or held[name]["n"] < n for name in going):
             cells = table.group[table.group["strategy"].isin([*going, table.suite["reference"]])]
             counts = cells[cells["seed"] < n].groupby("seed")["strategy"].nunique()

@@ -33,6 +33,10 @@ class Said(NamedTuple):
 def pair_said(table: Judged, a: str, b: str) -> Said:
     """Say what may be said of B against A: what the table says, where one is the reference."""
     names, reference = table.grid.names, table.grid.reference
+    unseen = [one for one in (a, b) if one != reference and table.listed[names.index(one)]]
+    if reference in (a, b) and unseen and not table.seen[names.index(unseen[0])]:
+        points, speed = _means(table, a, b)
+        return Said(speed.exp(), points, NO_LOOK, NO_LOOK, NO_LOOK, BY_NOBODY)
     if a == reference and table.listed[names.index(b)]:
         place = names.index(b)
         points, speed = table.points.interval(place), table.speed.interval(place)
@@ -51,6 +55,14 @@ def pair_said(table: Judged, a: str, b: str) -> Said:
     points = Interval(float(asked.accuracy.mean[0]), low, high)
     speed = Interval(float(asked.speed.mean[0]), slow, fast)
     return _said(table, (points, speed), _diverged(table, b), BY_PAIR)
+
+
+def _means(table: Judged, a: str, b: str) -> tuple[Interval, Interval]:
+    """Return what B has beyond A, in points and logarithms of times, without intervals."""
+    grid = Grid(table.grid.group[table.grid.group["strategy"].isin([a, b])], a)
+    asked = asked_of(grid, [b], table.margin)
+    points, speed = (float(part.mean[0]) for part in (asked.accuracy, asked.speed))
+    return Interval(points, math.nan, math.nan), Interval(speed, math.nan, math.nan)
 
 
 def _diverged(table: Judged, name: str) -> str:

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -53,6 +53,12 @@ class Table:
         names = [name for name in self.suite["strategies"] if name != self.suite["reference"]]
         return [name for name in names if self._is_planned(name) and not idle.get(name)]
 
+    @cached_property
+    def awaited(self) -> list[str]:
+        """Return for whom of them a look waits: those that the last command has named."""
+        asked = self.suite.get("awaited", self.listed)
+        return [name for name in self.listed if name in asked]
+
     def _is_planned(self, name: str) -> bool:
         """Say whether the commands of this folder run it here; before 0.2, whether it was run."""
         task, conditions = self.key
@@ -99,7 +105,7 @@ class AgainstReference:
         """Return who else must have run."""
         return [self.table.suite["reference"]]
 
-    def cells(self, name: str, n: int) -> str:
+    def cells(self, name: str, n: int, answer: Record | None = None) -> str:
         """Return a hash of what is known of a strategy after n seeds."""
         if (self.about, n) not in self.table.hashes:
             grid = self.table.at(n)
@@ -147,17 +153,22 @@ class AgainstLine:
         """Return who else must have run."""
         return [self.table.suite["reference"], *self.table.on_line()]
 
-    def cells(self, name: str, n: int) -> str:
-        """Return a hash of what is known of a method and the line after n seeds."""
-        if (self.about, n) not in self.table.hashes:
+    def cells(self, name: str, n: int, answer: Record | None = None) -> str:
+        """Return a hash of what is known of a method and the line after n seeds.
+
+        An answer is held against the points of the line that there were: it may be longer now.
+        """
+        line = (answer or {}).get("line", self.needed)
+        key = (" ".join([self.about, *line]), n)
+        if key not in self.table.hashes:
             grid = self.table.at(n)
             accuracy, seconds = grid("test_top1"), grid("total_seconds")
-            places = [grid.names.index(one) for one in self.needed if one in grid.names]
-            line = _hash(accuracy[places], seconds[places])
+            places = [grid.names.index(one) for one in line if one in grid.names]
+            whole = _hash(accuracy[places], seconds[places])
             seen = zip(grid.names, accuracy, seconds, strict=True)
-            told = {one: _hash(line, points, times) for one, points, times in seen}
-            self.table.hashes[self.about, n] = told
-        return self.table.hashes[self.about, n].get(name, "")
+            told = {one: _hash(whole, points, times) for one, points, times in seen}
+            self.table.hashes[key] = told
+        return self.table.hashes[key].get(name, "")
 
     def judged(self, n: int, who: list[str], chance: float, held: Held) -> Held:
         """Judge these methods after n seeds."""
@@ -170,12 +181,15 @@ class AgainstLine:
         seconds, work = grid("total_seconds")[places], np.exp(-grid.logs("flops")[places])
         before = Gained(*ends_of(held, names, "gain"))
         kinds = [line.gains(grid("test_top1")[places], seconds, work) for line in lines]
+        # Who diverges is not above anything, whatever its other seeds say.
+        diverged = grid.diverged()[places] > 0
+        kinds = [replace(kind, no_low=kind.no_low | diverged) for kind in kinds]
         found = judge_gains(kinds, chance, before, np.isin(names, who))
         ends = zip(found.mean, found.low, found.high, strict=True)
         told = zip(names, ends, untimed(seconds), strict=True)
         return {
-            name: {"gain": [float(value) for value in line], "counted": bool(counted)}
-            for name, line, counted in told
+            name: {"gain": [*map(float, ends)], "counted": bool(counted), "line": self.needed}
+            for name, ends, counted in told
             if name in who
         }
 

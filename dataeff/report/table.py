@@ -27,6 +27,7 @@ from dataeff.report.words import (
     sentence,
     verdict_words,
 )
+from dataeff.seeds import LOOKS
 
 MEBI = 2**20
 # Means over seeds, by the column of runs.csv that they are taken from.
@@ -101,7 +102,10 @@ def _add_speed(table: pd.DataFrame, judged: Judged) -> None:
     table["train_speedup"] = np.exp(grid.speed("train_seconds").mean)
     table["amortised_speedup"] = np.exp(grid.speed("clocked_seconds", "amortised_seconds").mean)
     table["ideal_speedup"], table["realised"] = judged.ideal, judged.free / judged.ideal
-    table["pareto"] = pareto(table["speedup"].where(judged.able), table["accuracy"])
+    # Who is settled has fewer seeds: by what it differs from the reference they are comparable.
+    base = np.nan if grid.base is None else table["accuracy"][grid.base]
+    paired_with = (base + table["difference"]).fillna(table["accuracy"])
+    table["pareto"] = pareto(table["speedup"].where(judged.able), paired_with)
 
 
 def _add_verdicts(table: pd.DataFrame, judged: Judged) -> None:
@@ -114,7 +118,10 @@ def _add_verdicts(table: pd.DataFrame, judged: Judged) -> None:
     said = []
     for line, chance in zip(records(table), chances, strict=True):
         more = "" if line["settled"] or math.isnan(chance) else seeds_more(n, chance)
-        more = waiting if line["verdict"] == NO_LOOK else more
+        if more and judged.until_settled and line["look"] == LOOKS[-1]:
+            more = f"not settled by {LOOKS[-1]} seeds"
+        if line["verdict"] == NO_LOOK:
+            more = waiting or "none is planned; to have one, run it with --seeds auto"
         said.append(_sentence(line, more))
     table["sentence"] = said
     idle = judged.idle

@@ -85,8 +85,10 @@ def factor(found: Interval, unit: str = "x") -> str:
 
 def factor_limits(found: Interval) -> str:
     """Return from where to where a factor reaches, so that its ends are not taken for 1."""
-    near = any(0 < abs(end - 1) < 0.005 for end in found[1:])
-    return limits(found, ".3f" if near else ".2f", "-")
+    decimals = 2
+    while decimals < 6 and any(end != 1 and round(end, decimals) == 1 for end in found[1:]):
+        decimals += 1
+    return limits(found, f".{decimals}f", "-")
 
 
 def listed(texts: Iterable[str]) -> str:
