@@ -259,12 +259,19 @@ def test_all_stages_stay_planned_when_all_is_settled(bench):
 
 def test_a_look_does_not_wait_for_what_an_earlier_command_named(bench):
     bench.run(bench.schedule("sure", seeds=2))
-    bench.run(bench.schedule("bad", "vague"))
+    ran = bench.run(bench.schedule("bad", "vague"))
+    assert seeds_of(ran)["base"] == seeds_of(ran)["vague"] - 2, "two were there"
     table = bench.table()
     assert table.loc[[BAD, VAGUE], "look"].min() == 5
     assert table.loc[SURE, "look"] == 2
     looks = [look for look in bench.looks() if look["n"] == 5]
     assert looks[0]["chance"] == pytest.approx(0.016 * 2 / 3)
+
+
+def test_what_an_earlier_command_named_makes_nothing_go_on(bench):
+    bench.spread = 2.0
+    bench.run(bench.schedule("vague", seeds=2))
+    assert seeds_of(bench.run(bench.schedule("bad", margin=5.0))) == {"base": 3, "bad": 5}
 
 
 def test_another_task_of_the_name_has_looks_of_its_own(bench):

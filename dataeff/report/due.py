@@ -42,16 +42,16 @@ class Looking:
         if any(name not in held for name in table.awaited):
             return None
         done = settled(table, held)
-        going = [name for name in table.listed if name in held and name not in done]
-        late = any(held[name]["n"] < n for name in going if name in table.awaited)
-        return None if late else going
+        going = [name for name in table.awaited if name not in done]
+        return None if any(held[name]["n"] < n for name in going) else going
 
     def chances(self, task: str, conditions: str) -> dict[str, float]:
         """Return how likely the next look settles each of those that are not settled."""
         if (judged := self._judged((task, conditions))) is None:
             return {}
         told = zip(judged.grid.names, judged.settled, judged.foreseen()[1], strict=True)
-        return {name: chance for name, done, chance in told if not done and not isnan(chance)}
+        known = {name: chance for name, done, chance in told if not done and not isnan(chance)}
+        return {name: known[name] for name in judged.table.awaited if name in known}
 
     def typical(self, task: str, conditions: str) -> float:
         """Return the typical spread of paired differences in points, NaN where it is not known."""
