@@ -218,9 +218,9 @@ class Schedule:
 
     def _line_on_disk(self, task: str) -> list[str]:
         """List what an earlier command has run of the line, as it would be run now."""
-        patterns, found = {pattern(kind) for kind in self.kinds}, []
-        if not self.methods:
+        if not self.kind_names:
             return []
+        patterns, found = {pattern(kind) for kind in self.kinds}, []
         for record in read_runs(self._root):
             label = record["strategy"]
             if record["task_name"] != task or pattern_of(label) not in patterns:

@@ -67,7 +67,8 @@ class Stages:
     def foretold(self, task: str, stage: range, seconds: float) -> str:
         """Say what the look after a stage takes, and how likely it settles what is open."""
         said = f"the look at {stage.stop} seeds takes about {duration(seconds)}"
-        return f"{said} and {self.likely(task)}" if self.likely(task) else said
+        likely = self.likely(task)
+        return f"{said} and {likely}" if likely else said
 
     def likely(self, task: str) -> str:
         """Say how many the next look settles; nothing before the first, which nobody knows."""

@@ -1,6 +1,7 @@
 """Looks at a results folder while it is filled."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from math import isnan, nan
 from pathlib import Path
 
@@ -18,12 +19,15 @@ class Looking:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        # Read once, and again after cells have run: what is asked between two looks is the same.
+        self._known: list[Reading] | None = None
         # Writes down what was asked for: a look goes by that.
         self.before: Callable[[], None] = lambda: None
 
     def make(self, n: int) -> None:
         """Make the looks that are due, at n seeds at most, and keep them."""
         self.before()
+        self._known = None
         if (reading := self._reading()) is None:
             return
         kept = read_looks(self._folder)
@@ -65,9 +69,9 @@ class Looking:
 
     def _reading(self) -> Reading | None:
         """Read what is there, if anything is."""
-        if read_json(self._folder / "suite.json") is None:
-            return None
-        try:
-            return judge_folder(self._folder)
-        except DataeffError:
-            return None
+        if self._known is None:
+            self._known = []
+            if read_json(self._folder / "suite.json") is not None:
+                with suppress(DataeffError):
+                    self._known = [judge_folder(self._folder)]
+        return self._known[0] if self._known else None

@@ -10,7 +10,7 @@ from dataeff.report.judge import Judged
 from dataeff.report.looks import looks_of, spent
 from dataeff.report.questions import LINE, REFERENCE
 from dataeff.report.stats import paired
-from dataeff.report.verdicts import CHANCE, SHARE, smallest_margin
+from dataeff.report.verdicts import chance_of, smallest_margin
 from dataeff.report.words import listed
 
 
@@ -60,7 +60,7 @@ def _resolved(judged: Judged) -> list[str]:
     n = int(judged.at.max(initial=0))
     if np.isnan(points) or n < 2:
         return []
-    chance = SHARE * CHANCE if judged.until_settled else CHANCE
+    chance = chance_of(judged.table.suite["seeds"])
     least = float(smallest_margin(points, n, max(1, int(judged.listed.sum())), chance))
     drift = "" if np.isnan(times) else f", {times:.0%} of time"
     return [
@@ -82,13 +82,12 @@ def _on_new_images(judged: Judged, images: Mapping[str, float]) -> list[str]:
 
 def _falling(judged: Judged) -> list[str]:
     """Warn of points of the line that are less accurate than cheaper ones: something is off."""
-    grid, said = judged.grid, []
-    for kind, line in lines_of(grid, judged.table.kinds).items():
-        if judged.methods.any():
-            ahead = paired(np.diff(line.accuracy, axis=0))
-            for place in np.flatnonzero(ahead.high < 0):
-                shares = (
-                    f"{line.shares[place + 1]:.2g} of the work is below {line.shares[place]:.2g}"
-                )
-                said.append(f"The line falls: {kind} at {shares}, which does less.")
+    said: list[str] = []
+    lines = lines_of(judged.grid, judged.table.kinds) if judged.methods.any() else {}
+    for kind, line in lines.items():
+        ahead = paired(np.diff(line.accuracy, axis=0))
+        for place in np.flatnonzero(ahead.high < 0):
+            less, more = line.shares[place : place + 2]
+            shares = f"{more:.2g} of the work is below {less:.2g}"
+            said.append(f"The line falls: {kind} at {shares}, which does less.")
     return said

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dataeff.cost import SAVES, cost
 from dataeff.report.frames import Key, Record
-from dataeff.report.grid import Grid, asked_of
+from dataeff.report.grid import asked_of
 from dataeff.report.looks import holding, looks_of, next_look, seeds_shown
 from dataeff.report.questions import AgainstLine, AgainstReference, Held, Table
 from dataeff.report.stats import Array, Flags, Paired, spread
@@ -37,8 +37,7 @@ class Judged:
     ) -> None:
         self.table = Table(key, group, suite)
         self.against, self.looks = looks_of(looks, key), looks
-        here = group["seed"] < seeds_shown(looks, key)
-        self.grid = grid = Grid(group[here], suite["reference"])
+        self.grid = grid = self.table.at(seeds_shown(looks, key))
         self.margin, self.idle = margin, grid.idle()
         self.on_clock, self.control = grid.all_true("ranked"), grid.all_true("control")
         self.able = self.on_clock & (self.idle == "")

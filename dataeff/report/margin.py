@@ -4,8 +4,8 @@ import math
 from typing import NamedTuple
 
 from dataeff.plural import counted
-from dataeff.report.verdicts import CHANCE, SHARE, smallest_margin
-from dataeff.seeds import AUTO, Seeds, looks_at
+from dataeff.report.verdicts import chance_of, smallest_margin
+from dataeff.seeds import Seeds, looks_at
 
 ACCURACY = 0.995
 """What is taken before anything is known: a lower accuracy spreads more."""
@@ -37,7 +37,7 @@ def unresolved(task: str, margin: float, given: Resolution) -> str:
         return ""
     is_known = not math.isnan(given.spread)
     spread = given.spread if is_known else expected_spread(given.images)
-    chance = SHARE * CHANCE if given.seeds == AUTO else CHANCE
+    chance = chance_of(given.seeds)
     least = float(smallest_margin(spread, sizes[-1], max(1, given.strategies), chance))
     if margin >= HARDLY * least:
         return ""

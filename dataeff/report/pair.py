@@ -8,7 +8,7 @@ import numpy as np
 from dataeff.report.grid import Grid, asked_of
 from dataeff.report.judge import Judged
 from dataeff.report.stats import Interval
-from dataeff.report.verdicts import CHANCE, Ends, Verdicts, judge
+from dataeff.report.verdicts import CHANCE, Asked, Ends, Verdicts, judge
 from dataeff.report.words import NO_LOOK, NO_VERDICT, accuracy_word, diverged_in, verdict_words
 
 BY_TABLE = "the intervals are the table's, and answer for all of it"
@@ -48,8 +48,7 @@ def pair_said(table: Judged, a: str, b: str) -> Said:
             for mean, low, high in (table.points.interval(place), table.speed.interval(place))
         )
         return _said(table, (points, speed), "", BY_TABLE)
-    grid = Grid(table.grid.group[table.grid.group["strategy"].isin([a, b])], a)
-    asked = asked_of(grid, [b], table.margin)
+    asked = _asked(table, a, b)
     found = judge(asked)
     low, high, slow, fast = (float(end[0]) for end in found.ends)
     points = Interval(float(asked.accuracy.mean[0]), low, high)
@@ -57,10 +56,15 @@ def pair_said(table: Judged, a: str, b: str) -> Said:
     return _said(table, (points, speed), _diverged(table, b), BY_PAIR)
 
 
+def _asked(table: Judged, a: str, b: str) -> Asked:
+    """Return what is asked of B if A is its reference."""
+    group = table.grid.group
+    return asked_of(Grid(group[group["strategy"].isin([a, b])], a), [b], table.margin)
+
+
 def _means(table: Judged, a: str, b: str) -> tuple[Interval, Interval]:
     """Return what B has beyond A, in points and logarithms of times, without intervals."""
-    grid = Grid(table.grid.group[table.grid.group["strategy"].isin([a, b])], a)
-    asked = asked_of(grid, [b], table.margin)
+    asked = _asked(table, a, b)
     points, speed = (float(part.mean[0]) for part in (asked.accuracy, asked.speed))
     return Interval(points, math.nan, math.nan), Interval(speed, math.nan, math.nan)
 

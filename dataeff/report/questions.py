@@ -35,11 +35,11 @@ class Table:
         self.key, self.group, self.suite = key, group, suite
         self.whole = Grid(group, suite["reference"])
         self.margin = suite.get("margin") or MARGIN
-        self._grids: dict[int, Grid] = {}
+        self._grids: dict[float, Grid] = {math.inf: self.whole}
         # What was known after so many seeds, by what is asked: hashes of each strategy's cells.
         self.hashes: dict[tuple[str, int], dict[str, str]] = {}
 
-    def at(self, n: int) -> Grid:
+    def at(self, n: float) -> Grid:
         """Return the cells of the first n seeds."""
         if n not in self._grids:
             cells = self.group[self.group["seed"] < n]

@@ -13,12 +13,18 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
 from dataeff.report.stats import FEWEST, MOST, Array, Flags, Spread
+from dataeff.seeds import AUTO, Seeds
 
 CHANCE = 0.04
 """Chance that a table says anything wrong where spreads are alike; in the worst of the worlds that
 are simulated it is 5%."""
 SHARE = 0.4
 """Of the chance, what each of several looks may use."""
+
+
+def chance_of(seeds: Seeds) -> float:
+    """Return the chance of a look at a suite with these seeds: one of several looks, or the one."""
+    return SHARE * CHANCE if seeds == AUTO else CHANCE
 
 
 class Asked(NamedTuple):

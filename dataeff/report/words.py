@@ -66,15 +66,15 @@ def limits(found: Interval, form: str, to: str = "..") -> str:
     return f"{number(found.low, form)}{to}{number(found.high, form)}"
 
 
-def spread(found: Interval, form: str, to: str = "..", unit: str = "", label: str = "") -> str:
+def spread(found: Interval, form: str, to: str = "..", unit: str = "") -> str:
     """Return a mean with its interval beside it, where that is known."""
     reach = limits(found, form, to)
-    return number(found.mean, form) + unit + (f" ({label}{reach})" if reach else "")
+    return number(found.mean, form) + unit + (f" ({reach})" if reach else "")
 
 
-def points(found: Interval, unit: str = "", label: str = "") -> str:
+def points(found: Interval, unit: str = "") -> str:
     """Return a difference in accuracy with its interval: `+0.10 (-0.20..+0.40)`."""
-    return spread(found, POINTS, "..", unit, label)
+    return spread(found, POINTS, "..", unit)
 
 
 def factor(found: Interval, unit: str = "x") -> str:
