@@ -14,11 +14,10 @@ import pandas as pd
 
 from dataeff.bench.asked import write_suite
 from dataeff.bench.cells import Settings
+from dataeff.bench.desk import open_desk
 from dataeff.bench.runner import run_cells
 from dataeff.bench.schedule import Schedule
 from dataeff.bench.suite import make_suite
-from dataeff.lab import Lab
-from dataeff.plugins import load_plugins
 from dataeff.report.board import read_board
 
 TASK = {"dataset": "digits[size=16]", "model": "resnet8", "epochs": 2, "batch_size": 64}
@@ -41,12 +40,12 @@ KEPT = ["n", "difference", "speedup", "speedup_low", "speedup_high", "verdict", 
 def told(number: int, folder: Path) -> dict:
     """Train one table; return what it says of the twin."""
     settings = Settings(results=folder / "results", plugin_dirs=(folder / "plugins",))
-    lab = Lab(load_plugins(settings.plugin_dirs))
     content = {"name": f"twin-{number}", "seeds": 3, "controls": False, "tasks": {"digits": TASK}}
-    suite = make_suite(content | {"strategies": ["baseline", "twin"]}, lab, where="twin.py")
-    schedule = Schedule(suite, lab, settings.results)
-    write_suite(schedule, settings.results / suite.name, "python benchmarks/twin.py")
-    run_cells(schedule, lab, settings, lambda event: None)
+    with open_desk(settings) as desk:
+        suite = make_suite(content | {"strategies": ["baseline", "twin"]}, desk, where="twin.py")
+        schedule = Schedule(suite, desk, settings.results)
+        write_suite(schedule, settings.results / suite.name, "python benchmarks/twin.py")
+        run_cells(schedule, desk, settings, lambda event: None)
     table = read_board(settings.results / suite.name).table.set_index("strategy")
     return {"table": number, **table.loc["twin", KEPT]}
 

@@ -17,6 +17,7 @@ from dataeff.composition import Active
 from dataeff.errors import DataeffError, Refused, StrategyError
 from dataeff.hookspecs import HOOKS
 from dataeff.strategy import LOOP_HOOKS, hooks_of, owned_hooks
+from dataeff.whereabouts import HERE, place_of
 
 _PLUGGY = str(Path(pluggy.__file__).parent)
 _ARGUMENTS = {name: tuple(inspect.signature(getattr(hookspecs, name)).parameters) for name in HOOKS}
@@ -102,8 +103,8 @@ class Calls:
         return remembering
 
     def _checked(self, strategy: Active, name: str, impl: Any) -> Callable[..., Any]:
-        """Hold what an implementation returns against the check, while checking."""
-        function = impl.function
+        """Tell when an implementation runs; while checking, hold what it returns to the check."""
+        function, here = impl.function, place_of(f"{strategy.label}, in {name}")
 
         def hold(result: Any, arguments: dict[str, Any]) -> Any:
             if trouble := self._check(name, arguments, result):
@@ -111,14 +112,17 @@ class Calls:
             return result
 
         def call(*arguments: Any) -> Any:
-            if not self.checking:
-                return function(*arguments)
-            given = self._arguments
-            return hold(function(*arguments), given)
+            given, outer = self._arguments, HERE.now
+            HERE.tell(here)
+            result = function(*arguments)
+            HERE.tell(outer)
+            return hold(result, given) if self.checking else result
 
         def wrap(*arguments: Any) -> Any:
-            given = self._arguments
+            given, outer = self._arguments, HERE.now
+            HERE.tell(here)
             result = yield from function(*arguments)
+            HERE.tell(outer)
             return hold(result, given) if self.checking else result
 
         return wraps(function)(wrap if impl.wrapper else call)
@@ -155,9 +159,10 @@ def blaming(strategies: Sequence[Active]) -> Iterator[None]:
     """
     try:
         yield
-    except StrategyError:
+    except (StrategyError, KeyboardInterrupt, GeneratorExit):
         raise
-    except Exception as error:
+    # A hook may try to leave the process.
+    except BaseException as error:
         culprit = _culprit(strategies, error)
         if culprit is None:
             raise
@@ -170,7 +175,7 @@ def blaming(strategies: Sequence[Active]) -> Iterator[None]:
         ) from error
 
 
-def _culprit(strategies: Sequence[Active], error: Exception) -> tuple[Active, str] | None:
+def _culprit(strategies: Sequence[Active], error: BaseException) -> tuple[Active, str] | None:
     """Return the innermost hook of a strategy that the error came from."""
     hooks = {
         inspect.unwrap(getattr(strategy.plugin, hook)).__code__: (strategy, hook)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,8 @@ from dataeff.cached import Finding, kept, key_of, package_files, stamps
 from dataeff.errors import DataeffError
 
 if TYPE_CHECKING:
-    from dataeff.plugins import Installed, Plugin
-    from dataeff.registry import Entry
+    from dataeff.plugins import Plugin
+    from dataeff.registry import Entry, Registry
 
 _LIBRARIES = ("dataeff", "torch", "torchvision", "timm")
 _SUITE = ("name", "source", "title", "tasks", "strategies", "seeds", "error")
@@ -29,17 +29,17 @@ Offer = dict[str, Any]
 
 def offers(folders: Sequence[Path] = ()) -> dict[str, list[Offer]]:
     """Return what built-in, installed and loose plugins offer, by kind, and the plugins."""
-    return kept("offers", _key(folders), lambda: _find_offers(folders))
+    return kept("offers", _key(folders), lambda: _found("offers", folders))
 
 
 def suites(folders: Sequence[Path] = ()) -> list[Offer]:
     """Return every suite that has a name: how much it holds, or why it cannot be run."""
-    return kept("suites", _key(folders), lambda: _find_suites(folders))
+    return kept("suites", _key(folders), lambda: _found("suites", folders))
 
 
 def models(folders: Sequence[Path] = ()) -> list[str]:
     """Return the name of every model: registered ones, torchvision's, then timm's."""
-    return kept("models", _key(folders), lambda: _find_models(folders))
+    return kept("models", _key(folders), lambda: _found("models", folders))
 
 
 def task_keys() -> list[Offer]:
@@ -72,26 +72,84 @@ def _version(name: str) -> str:
         return ""
 
 
-def _load(folders: Sequence[Path]) -> tuple[Installed, list[Path]]:
-    """Load all plugins; also return the places where what a broken one lacks may appear."""
-    from dataeff.plugins import load_plugins
+def _found(what: str, folders: Sequence[Path]) -> Finding[Any]:
+    """Find it out in a process of its own: importing a plugin runs anybody's code."""
+    from dataeff.bench.service import IMPORTING, PluginService
 
-    installed = load_plugins(folders)
-    broken = any(plugin.error for plugin in installed.plugins)
-    return installed, [Path(path) for path in sys.path if path and broken]
+    service = PluginService(Survey, folders, limit=IMPORTING)
+    try:
+        content, files = service.call(what)
+    finally:
+        service.end()
+    return Finding(content, [Path(file) for file in files])
 
 
-def _find_offers(folders: Sequence[Path]) -> Finding[dict[str, list[Offer]]]:
-    installed, places = _load(folders)
-    strategies = [_strategy(entry) for entry in installed.strategies.entries()]
-    content = {
-        "strategies": strategies,
-        "datasets": [_offer(entry) for entry in installed.datasets.entries()],
-        "models": [_offer(entry) for entry in installed.models.entries()],
-        "analyses": [_offer(entry) for entry in installed.analyses.entries()],
-        "plugins": [_plugin(plugin, strategies) for plugin in installed.plugins],
-    }
-    return Finding(content, places)
+Surveyed = tuple[Any, list[str]]
+"""What was found, and the files that it hangs on."""
+
+
+class Survey:
+    """What plugins offer, looked at where their code may run."""
+
+    def __init__(
+        self, tell: Callable[[Any], None], folders: Sequence[Path], broken: dict[str, str]
+    ) -> None:
+        from dataeff.plugins import load_plugins
+
+        self._installed = load_plugins(folders, broken)
+        # The places where what a broken one lacks may appear.
+        lacks = any(plugin.error for plugin in self._installed.plugins)
+        self._places = [path for path in sys.path if path and lacks]
+
+    def offers(self) -> Surveyed:
+        """Return what there is to list of all but suites."""
+        installed = self._installed
+        strategies = self._listed(installed.strategies, _strategy)
+        content = {
+            "strategies": strategies,
+            "datasets": self._listed(installed.datasets, _offer),
+            "models": self._listed(installed.models, _offer),
+            "analyses": self._listed(installed.analyses, _offer),
+            "plugins": [_plugin(plugin, strategies) for plugin in installed.plugins],
+        }
+        return content, self._places
+
+    def _listed(self, registry: Registry, offer: Callable[[Entry], Offer]) -> list[Offer]:
+        """Return what can be told of each entry; a plugin of which it cannot is broken."""
+        found = []
+        for entry in registry.entries():
+            try:
+                found.append(offer(entry))
+            # Reading a text may run any code: one that cannot be read must not hide the others.
+            except Exception as error:
+                for plugin in self._installed.plugins:
+                    if plugin.name == entry.source:
+                        plugin.error = f"{entry.name}: {type(error).__name__}: {error}"
+        return found
+
+    def suites(self) -> Surveyed:
+        """Return every suite that has a name: how much it holds, or why it cannot be run."""
+        from dataeff.bench.desk import Desk
+        from dataeff.bench.suite import load_suite
+        from dataeff.lab import Lab
+
+        desk, found = Desk.beside(Lab(self._installed)), []
+        for entry in self._installed.suites.entries():
+            self._places.append(str(entry.factory))
+            try:
+                suite = load_suite(entry.name, desk)
+                about = (suite.title, len(suite.tasks), len(suite.strategies), suite.seeds, "")
+            except DataeffError as error:
+                about = ("", 0, 0, 0, str(error))
+            found.append(dict(zip(_SUITE, (entry.name, entry.source, *about), strict=True)))
+        return found, self._places
+
+    def models(self) -> Surveyed:
+        """Return the name of every model: registered ones, torchvision's, then timm's."""
+        from dataeff.models import model_names
+
+        # Plugins come first: one may add to timm's own list.
+        return model_names(self._installed.models), self._places
 
 
 def _offer(entry: Entry) -> Offer:
@@ -135,31 +193,6 @@ def _plugin(plugin: Plugin, strategies: list[Offer]) -> Offer:
         "error": plugin.error,
         "notes": plugin.notes,
     }
-
-
-def _find_suites(folders: Sequence[Path]) -> Finding[list[Offer]]:
-    from dataeff.bench.suite import load_suite
-    from dataeff.lab import Lab
-
-    installed, places = _load(folders)
-    lab, found = Lab(installed), []
-    for entry in installed.suites.entries():
-        places.append(Path(str(entry.factory)))
-        try:
-            suite = load_suite(entry.name, lab)
-            about = (suite.title, len(suite.tasks), len(suite.strategies), suite.seeds, "")
-        except DataeffError as error:
-            about = ("", 0, 0, 0, str(error))
-        found.append(dict(zip(_SUITE, (entry.name, entry.source, *about), strict=True)))
-    return Finding(found, places)
-
-
-def _find_models(folders: Sequence[Path]) -> Finding[list[str]]:
-    from dataeff.models import model_names
-
-    # Plugins come first: one may add to timm's own list.
-    installed, places = _load(folders)
-    return Finding(model_names(installed.models), places)
 
 
 def _find_task_keys() -> list[Offer]:

@@ -12,6 +12,7 @@ from dataeff.errors import DataeffError, StrategyConflict, UnknownName
 from dataeff.notation import FREE, parse
 from dataeff.registry import Entry, Range
 from dataeff.strategy import Strategy, hooks_of, owned_hooks
+from dataeff.whereabouts import HERE
 
 if TYPE_CHECKING:
     from dataeff.plugins import Installed
@@ -41,7 +42,8 @@ class Part:
     def fresh(self) -> Active:
         """Return an object of it for one run."""
         try:
-            return Active(self.entry, self.values, self.kind(**self.values))
+            with HERE.at(f"{self.label}, when made"):
+                return Active(self.entry, self.values, self.kind(**self.values))
         except (ValueError, TypeError) as error:
             raise DataeffError(f"strategy {self.label}: {error}") from error
 

@@ -13,6 +13,7 @@ import torch
 from dataeff.calls import blaming
 from dataeff.composition import Active, Composition
 from dataeff.data import Dataset, load_dataset
+from dataeff.data.sharing import Shared
 from dataeff.errors import DataeffError
 from dataeff.models import build_model
 from dataeff.plugins import Installed
@@ -69,6 +70,12 @@ class Lab:
             self._data[key] = here if self.device == cpu else here.to(self.device)
             self._loading.setdefault(key[:2], perf_counter() - begin)
         return self._data[key]
+
+    def take(self, task: Task, shared: Shared) -> None:
+        """Have the training set of a task from a process that has read it; the test set stays."""
+        key = (task.dataset, task.workers)
+        self._data[*key, torch.device("cpu")] = shared.open()
+        self._loading[key] = shared.seconds
 
     def loading_seconds(self, task: Task) -> float:
         """Return what loading the data of a task took: a process of its own pays it again."""

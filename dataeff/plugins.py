@@ -5,7 +5,7 @@ import importlib.metadata
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from dataeff import hookspecs
 from dataeff.errors import DataeffError, UnknownName
 from dataeff.registry import Entry, Registry
 from dataeff.strategy import Strategy, adopted
+from dataeff.whereabouts import HERE, PLUGIN
 
 _BUILT_IN = ("dataeff.data.datasets", "dataeff.models.small")
 _KINDS = ("strategies", "datasets", "models", "suites", "analyses")
@@ -82,17 +83,30 @@ class Installed:
     def try_to_add(self, plugin: Plugin, load: Callable[[], ModuleType]) -> None:
         """Load and add a plugin; a broken one is kept with its error and harms nobody else."""
         self.plugins.append(plugin)
+        if plugin.error:
+            return
         try:
-            self.add(plugin, load())
-        except Exception as error:
+            with HERE.at(f"{PLUGIN}{plugin.name}"):
+                self.add(plugin, load())
+        except KeyboardInterrupt:
+            raise
+        # One that tries to leave the process is broken, too.
+        except BaseException as error:
             plugin.error = f"{type(error).__name__}: {error}"
 
 
-def load_plugins(folders: Iterable[Path | str] = ()) -> Installed:
+def load_plugins(
+    folders: Iterable[Path | str] = (),
+    broken: Mapping[str, str] | None = None,
+    only: Collection[str] | None = None,
+) -> Installed:
     """Load built-in, installed and loose plugins, one by one.
 
-    `DATAEFF_LOAD_PLUGINS` limits the third-party ones to a comma list; empty means none.
+    `DATAEFF_LOAD_PLUGINS` limits the third-party ones to a comma list; empty means none. Those that
+    are known to be `broken`, and why, are listed and not imported; `only` limits all but the built
+    in ones to some names.
     """
+    known = broken or {}
     installed = Installed()
     own = importlib.metadata.version("dataeff")
     for name in _BUILT_IN:
@@ -106,9 +120,12 @@ def load_plugins(folders: Iterable[Path | str] = ()) -> Installed:
         if dist is None:
             continue
         bundled = dist.name == "dataeff"
+        if only is not None and point.name not in only:
+            continue
         if bundled or names is None or names & {point.name, dist.name}:
             source = "bundled" if bundled else dist.name
-            installed.try_to_add(Plugin(point.name, dist.version, source), point.load)
+            plugin = Plugin(point.name, dist.version, source, known.get(point.name, ""))
+            installed.try_to_add(plugin, point.load)
     for folder in folders:
         if not Path(folder).is_dir():
             raise DataeffError(
@@ -117,7 +134,9 @@ def load_plugins(folders: Iterable[Path | str] = ()) -> Installed:
         files = Path(folder).glob("*.py")
         # A package fresh from `dataeff plugins new` has its test beside it.
         for path in sorted(path for path in files if not path.stem.startswith("test_")):
-            installed.try_to_add(Plugin(path.stem, "", str(path)), partial(_load_file, path))
+            if only is None or path.stem in only:
+                plugin = Plugin(path.stem, "", str(path), known.get(path.stem, ""))
+                installed.try_to_add(plugin, partial(_load_file, path))
     return installed
 
 

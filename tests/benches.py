@@ -9,6 +9,7 @@ import pandas as pd
 
 from dataeff.bench.asked import write_suite
 from dataeff.bench.cells import Settings
+from dataeff.bench.desk import Desk, open_desk
 from dataeff.bench.runner import run_cells
 from dataeff.bench.schedule import Schedule
 from dataeff.bench.suite import make_suite
@@ -32,6 +33,7 @@ TIMES = (
     "machine",
     "energy",
     "provenance",
+    "outside",
 )
 
 # A strategy that misbehaves in the middle of epoch 1, once or always.
@@ -88,6 +90,7 @@ class Bench:
         self.folder = folder
         self.settings = Settings(results=folder / "results", device="cpu", in_process=True)
         self.lab = Lab(installed, "cpu")
+        self.desk = Desk.beside(self.lab)
 
     def with_loose_plugins(self, text=LOOSE):
         (self.folder / "plugins").mkdir()
@@ -103,6 +106,7 @@ class Bench:
         # Python takes a file of the same second and size for the one that it has compiled.
         shutil.rmtree(plugins / "__pycache__", ignore_errors=True)
         self.lab = Lab(load_plugins([plugins]), "cpu")
+        self.desk = Desk.beside(self.lab)
 
     def apart(self, **options):
         self.settings = replace(self.settings, in_process=False, **options)
@@ -112,8 +116,8 @@ class Bench:
         """Return what a command would run, and leave what it asks for, as the command does."""
         content = {"name": "try", "seeds": seeds, "strategies": list(strategies or ["baseline"])}
         content |= {"controls": False, "tasks": {"blobs": TASK | task}}
-        suite = make_suite(content, self.lab, where="test")
-        schedule = Schedule(suite, self.lab, self.settings.results)
+        suite = make_suite(content, self.desk, where="test")
+        schedule = Schedule(suite, self.desk, self.settings.results)
         write_suite(schedule, self.root, "dataeff run try")
         return schedule
 
@@ -128,7 +132,11 @@ class Bench:
             events.append(event)
             on_event(event)
 
-        run_cells(cells, self.lab, self.settings, watch, lambda record: fresh)
+        if self.settings.in_process:
+            run_cells(cells, self.desk, self.settings, watch, lambda record: fresh)
+            return events
+        with open_desk(self.settings) as desk:
+            run_cells(cells, desk, self.settings, watch, lambda record: fresh)
         return events
 
     @property

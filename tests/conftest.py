@@ -73,11 +73,12 @@ def installed(shared_installed) -> Installed:
 
 @pytest.fixture(autouse=True, scope="session")
 def cache_home(tmp_path_factory):
-    """Keep the user's own cache out of tests; theirs is shared by all processes of a session."""
+    """Keep the user's own cache and key out of tests; theirs is shared by all of a session."""
     base = tmp_path_factory.getbasetemp()
     home = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(home))
+        patch.setenv("XDG_STATE_HOME", str(home.with_name("state")))
         yield home
 
 

@@ -6,6 +6,7 @@ from ticking import CLOCK, SCORED, TRAINED
 
 from dataeff import lab
 from dataeff.bench.cells import Cell, Scene, never
+from dataeff.bench.desk import Desk
 from dataeff.foretell import steps
 from dataeff.foretell.preview import Coming, preview
 from dataeff.models.small import TinyNet
@@ -54,6 +55,10 @@ def cells_of(installed, *strategies, seeds=1, name="blobs", **task):
     ]
 
 
+def desk_of(installed):
+    return Desk.beside(lab_of(installed))
+
+
 def coming(cells, again=never, apart=False):
     return Coming(cells, again, apart=apart)
 
@@ -64,5 +69,5 @@ def line_of(installed, strategy="baseline", steps=5, apart=False, **task):
         installed.add_strategy("probe", strategy, "test")
         strategy = "probe"
     cells = coming(cells_of(installed, strategy, **task), apart=apart)
-    (line,) = preview(cells, lab_of(installed), steps).lines
+    (line,) = preview(cells, desk_of(installed), steps).lines
     return line

@@ -19,15 +19,15 @@ def cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def loads(monkeypatch, shared_installed):
-    """Count how often plugins are loaded."""
-    seen = []
+def loads(monkeypatch):
+    """Count how often plugins are loaded, in a process for that."""
+    seen, found = [], catalogue._found
 
-    def load(folders):
+    def find(what, folders):
         seen.append(tuple(folders))
-        return shared_installed
+        return found(what, folders)
 
-    monkeypatch.setattr("dataeff.plugins.load_plugins", load)
+    monkeypatch.setattr(catalogue, "_found", find)
     return seen
 
 

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from shell import ok
 
+from dataeff.bench.desk import Desk
 from dataeff.bench.suite import load_suite
 from dataeff.errors import DataeffError
 from dataeff.lab import Lab
@@ -41,7 +42,7 @@ def load(tmp_path, installed):
 
     def write_and_load(text):
         (tmp_path / "mine.toml").write_text(text)
-        return load_suite(str(tmp_path / "mine.toml"), Lab(installed))
+        return load_suite(str(tmp_path / "mine.toml"), Desk.beside(Lab(installed)))
 
     return write_and_load
 

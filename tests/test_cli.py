@@ -91,6 +91,7 @@ def test_an_adhoc_comparison_prints_a_table_and_then_skips():
         "report.html",
         "runs.csv",
         "looks.json",
+        "seals",
         "suite.json",
     }
     second = ok(*arguments)

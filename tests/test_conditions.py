@@ -2,13 +2,14 @@
 
 import json
 import subprocess
+from dataclasses import asdict
 from functools import partial
 
 import pytest
 from machines import CPU, CUDA, Box, Nvml, put_nvml
 
 from dataeff.bench import conditions as stamped
-from dataeff.plugins import Installed, Plugin
+from dataeff.plugins import Plugin
 from dataeff.training import machine
 
 
@@ -158,7 +159,7 @@ def test_versions_of_plugins_that_came_from_elsewhere():
         Plugin("loose", "", "plugins/loose.py"),
         Plugin("broken", "9", "their-package", error="ImportError: no"),
     ]
-    facts = stamped.provenance(Installed(plugins=plugins))
+    facts = stamped.provenance([asdict(plugin) for plugin in plugins])
     own = facts["versions"].pop("dataeff")
     assert own == stamped.conditions(CPU)["dataeff"]
     assert facts["versions"] == {"theirs": "2.3", "loose": ""}

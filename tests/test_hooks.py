@@ -117,6 +117,7 @@ def test_hook_register_models(installed):
 
 
 def test_hook_register_suites(installed, tmp_path):
+    from dataeff.bench.desk import Desk
     from dataeff.bench.suite import load_suite
 
     path = tmp_path / "mine.toml"
@@ -124,7 +125,7 @@ def test_hook_register_suites(installed, tmp_path):
         'strategies = ["baseline"]\n[tasks.a]\ndataset = "digits"\nmodel = "tiny"\nepochs = 1\n'
     )
     _register(installed, register_suites=lambda register: register("mine", path))
-    assert load_suite("mine", lab_of(installed)).name == "mine"
+    assert load_suite("mine", Desk.beside(lab_of(installed))).name == "mine"
 
 
 def test_hook_register_analyses(installed):

@@ -9,8 +9,9 @@ from typing import ClassVar
 import pytest
 
 from dataeff import Share, Strategy, lab
-from dataeff.bench import cells, matches, schedule
+from dataeff.bench import schedule, work
 from dataeff.bench.asked import write_suite
+from dataeff.bench.desk import Desk
 from dataeff.bench.results import held
 from dataeff.bench.schedule import Schedule
 from dataeff.bench.suite import make_suite
@@ -28,10 +29,7 @@ class FakePilot:
     def __init__(self, lab, task, reference):
         assert reference == "baseline"
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
+    def close(self):
         pass
 
     def cost(self, strategy, target):
@@ -72,8 +70,8 @@ class Bench:
         task = {"dataset": "synthetic[samples=40,classes=2]", "model": "tiny", "epochs": epochs}
         content |= {"match": strategies[1], "tasks": dict.fromkeys(tasks, task)} | more
         # A lab of its own, as a command has one.
-        lab = Lab(self.installed, "cpu")
-        found = Schedule(make_suite(content, lab, where="test"), lab, self.results, fresh)
+        desk = Desk.beside(Lab(self.installed, "cpu"))
+        found = Schedule(make_suite(content, desk, where="test"), desk, self.results, fresh)
         found.matches.tell = lambda line, ended: self.told.append(line) if ended else None
         return found
 
@@ -113,7 +111,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path, installed, monkeypatch):
-    monkeypatch.setattr(matches, "Pilot", FakePilot)
+    monkeypatch.setattr(work, "Pilot", FakePilot)
     monkeypatch.setattr(FakePilot, "tried", [])
     # The order within a block is drawn; here it is when values are found that matters.
     monkeypatch.setattr(schedule.random.Random, "shuffle", lambda self, cells: None)
@@ -211,7 +209,7 @@ def test_what_a_value_hangs_on_is_part_of_its_key(bench, monkeypatch, change, ol
         if change == "conditions":
             monkeypatch.setattr(schedule, "conditions", lambda *given: value)
         elif change == "network":
-            monkeypatch.setattr(cells, "identity_of", lambda *given: value)
+            monkeypatch.setattr(work, "identity_of", lambda *given: value)
         else:
             monkeypatch.setattr(lab, "load_dataset", partial(changed, value))
 

@@ -1,6 +1,7 @@
 """Pilots: what a strategy costs beside another one, by a fake clock."""
 
 import math
+from contextlib import closing
 from dataclasses import dataclass
 
 import pytest
@@ -26,7 +27,7 @@ def pilot_of(installed, reference="baseline", **changes):
 
 def cost(installed, *strategies, **changes):
     """Return what pilots say of these strategies, which share one."""
-    with pilot_of(installed, **changes) as pilot:
+    with closing(pilot_of(installed, **changes)) as pilot:
         costs = [pilot.cost(strategy, 0.5) for strategy in strategies]
     return costs[0] if len(costs) == 1 else costs
 
@@ -83,7 +84,7 @@ def test_the_reference_is_trained_in_turn(installed, ticking):
             order.append((run.strategies[-1].entry.name, epoch))
 
     installed.add_strategy("noted", Noted, "test")
-    with pilot_of(installed, "noted", epochs=17) as pilot:
+    with closing(pilot_of(installed, "noted", epochs=17)) as pilot:
         pilot.cost("short_schedule[share=0.1]+noted+random_backprop", 0.5)
     names = ["ours" if name == "random_backprop" else "theirs" for name, _ in order]
     # 1.7 epochs are two.
@@ -103,7 +104,7 @@ def test_batches_take_turns(installed, ticking):
             CLOCK.time += 10.0 if len(calls) > 30 else 1.0
 
     installed.add_strategy("slowing", Slowing, "test")
-    with pilot_of(installed, "slowing", epochs=5) as pilot:
+    with closing(pilot_of(installed, "slowing", epochs=5)) as pilot:
         share = pilot.cost("slowing+random_backprop[keep=1]", 1.0)
     assert share == pytest.approx(1, abs=0.05)
     assert all(len(set(pair)) == 2 for pair in zip(calls[::2], calls[1::2], strict=True))
@@ -118,7 +119,7 @@ def test_a_pace_is_time_over_counted_work(installed, ticking, slower, pace):
             CLOCK.time += slower * batch.R * TRAINED
 
     installed.add_strategy("waiting", Waiting, "test")
-    with pilot_of(installed, "baseline") as pilot:
+    with closing(pilot_of(installed, "baseline")) as pilot:
         assert pilot.pace("waiting+random_backprop[keep=0.5]") == pytest.approx(pace, rel=0.02)
 
 

@@ -4,16 +4,16 @@ import copy
 import math
 import random
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from conftest import drawn
-from previews import cells_of, coming, line_of, with_fake_clock
+from previews import cells_of, coming, desk_of, line_of, with_fake_clock
 from ticking import SCORED, TRAINED
 
 from dataeff import Strategy, hookimpl
+from dataeff.bench.cells import Settings
 from dataeff.bench.runner import run_cell
 from dataeff.foretell.preview import (
     Estimate,
@@ -58,7 +58,7 @@ def test_what_fails_is_said_and_the_rest_goes_on(fake):
     fake.add_strategy("failing", Failing, "test")
     cells = cells_of(fake, "failing", "baseline", seeds=2)
     told = []
-    cost = preview(coming(cells), lab_of(fake), tell=told.append)
+    cost = preview(coming(cells), desk_of(fake), tell=told.append)
     failing, baseline = cost.lines
     assert failing.trouble == "failing, in transform_batch: ValueError: as asked"
     assert (failing.seconds, failing.known, failing.disk) == (0, False, 0)
@@ -79,7 +79,7 @@ def test_a_strategy_that_cannot_be_built_any_more_is_said_too(fake, tmp_path):
     fake.add_strategy("needy", Needy, "test")
     cells = cells_of(fake, "needy")
     (tmp_path / "gone").touch()
-    (line,) = preview(coming(cells), lab_of(fake)).lines
+    (line,) = preview(coming(cells), desk_of(fake)).lines
     assert line.trouble == "strategy needy: its file is gone"
 
 
@@ -100,9 +100,9 @@ def test_a_strategy_may_score_before_it_is_asked_to_prepare(fake):
 def test_finished_cells_are_counted_and_cost_nothing(installed):
     cells = cells_of(installed, "baseline", "random_backprop", seeds=3, model="tiny")
     for cell in cells[:3]:
-        run_cell(cell, lab_of(installed), Path("results"), lambda *line: None)
+        run_cell(cell, lab_of(installed), Settings(), lambda *line: None)
     told = []
-    cost = preview(coming(cells), lab_of(installed), tell=told.append)
+    cost = preview(coming(cells), desk_of(installed), tell=told.append)
     baseline, control = cost.lines
     assert (baseline.cells, baseline.finished) == (1, 2)
     assert (control.cells, control.finished) == (2, 1)
@@ -114,12 +114,12 @@ def test_finished_cells_are_counted_and_cost_nothing(installed):
 
 def test_nothing_is_measured_where_all_is_finished_but_fresh_runs_it_again(installed):
     cells = cells_of(installed, "baseline", model="tiny")
-    run_cell(cells[0], lab_of(installed), Path("results"), lambda *line: None)
+    run_cell(cells[0], lab_of(installed), Settings(), lambda *line: None)
     for ask in (preview, quick):
-        cost = ask(coming(cells), lab_of(installed))
+        cost = ask(coming(cells), desk_of(installed))
         assert cost.lines == (Estimate("blobs", "baseline", 0, 1),)
         assert sentence(cost) == "1 cell (1 finished), nothing to run."
-        again = ask(coming(cells, again=lambda record: True), lab_of(installed))
+        again = ask(coming(cells, again=lambda record: True), desk_of(installed))
         assert (again.lines[0].cells, again.finished) == (1, 0)
         assert again.seconds > 0
 
@@ -140,7 +140,7 @@ def test_the_quick_one_measures_the_first_and_gives_its_pace_to_the_others(fake)
 
     fake.add_strategy("untouched", Untouched, "test")
     cells = cells_of(fake, "baseline", "short_schedule[share=0.5]", "untouched")
-    first, short, other = quick(coming(cells), lab_of(fake)).lines
+    first, short, other = quick(coming(cells), desk_of(fake)).lines
     assert first.train == pytest.approx(TRAINED * 81 * 3)
     assert first.evaluate == pytest.approx(SCORED * (9 + 20) * 3)
     assert short.train == pytest.approx(first.train / 2)
@@ -153,7 +153,7 @@ def test_the_quick_one_measures_the_first_and_gives_its_pace_to_the_others(fake)
 def test_the_quick_one_measures_the_next_where_the_first_fails(fake):
     fake.add_strategy("failing", Failing, "test")
     cells = cells_of(fake, "failing", "baseline", "random_subset")
-    failing, baseline, subset = quick(coming(cells), lab_of(fake)).lines
+    failing, baseline, subset = quick(coming(cells), desk_of(fake)).lines
     assert failing.trouble
     assert subset.train == baseline.train == pytest.approx(TRAINED * 81 * 3)
 
@@ -161,7 +161,7 @@ def test_the_quick_one_measures_the_next_where_the_first_fails(fake):
 def test_what_the_first_prepares_is_its_own(fake):
     fake.add_strategy("parent", Scoring, "test")
     cells = cells_of(fake, "parent", "baseline", batch_size=8)
-    parent, baseline = quick(coming(cells), lab_of(fake)).lines
+    parent, baseline = quick(coming(cells), desk_of(fake)).lines
     assert parent.prepare > 0
     assert baseline.prepare == 0
 
@@ -170,7 +170,7 @@ def test_each_task_has_a_pace_of_its_own(fake):
     short = cells_of(fake, "baseline", "random_subset", name="short", epochs=1)
     long = cells_of(fake, "baseline", "random_subset", name="long", epochs=2)
     for ask in (preview, quick):
-        lines = ask(coming([*short, *long]), lab_of(fake)).lines
+        lines = ask(coming([*short, *long]), desk_of(fake)).lines
         assert [line.task for line in lines] == ["short", "short", "long", "long"]
         assert lines[2].train == pytest.approx(2 * lines[0].train)
 
@@ -186,8 +186,8 @@ def test_the_disk_is_about_what_a_cell_leaves(installed, samples, epochs, test_e
     dataset = f"synthetic[samples={samples},test_samples=200,classes={classes},size=8]"
     options = {"dataset": dataset, "epochs": epochs, "test_every": test_every, "model": "tiny"}
     (cell,) = cells_of(installed, "baseline", **options)
-    line = preview(coming([cell]), lab_of(installed)).lines[0]
-    run_cell(cell, lab_of(installed), Path("results"), lambda *line: None)
+    line = preview(coming([cell]), desk_of(installed)).lines[0]
+    run_cell(cell, lab_of(installed), Settings(), lambda *line: None)
     real = sum(path.stat().st_size for path in cell.folder.iterdir())
     assert real / 1.5 < line.disk < real * 1.5
 
@@ -195,7 +195,7 @@ def test_the_disk_is_about_what_a_cell_leaves(installed, samples, epochs, test_e
 def test_the_checkpoint_is_about_what_a_cell_writes(installed, tmp_path):
     options = {"model": "resnet8", "optimizer": "adam", "epochs": 1}
     (cell,) = cells_of(installed, "baseline", **options)
-    line = preview(coming([cell]), lab_of(installed)).lines[0]
+    line = preview(coming([cell]), desk_of(installed)).lines[0]
     result = lab_of(installed).run(cell.task, cell.composition, 0)
     checkpoint.save(result.job, tmp_path / "checkpoint.pt")
     real = (tmp_path / "checkpoint.pt").stat().st_size
@@ -229,7 +229,7 @@ def test_random_state_is_untouched_and_nothing_is_written(installed, tmp_path, a
     installed.add_strategy("drawing", Drawing, "test")
     cells = cells_of(installed, "drawing", "baseline", model="tiny", deterministic=True)
     before = torch.get_rng_state(), random.getstate(), copy.deepcopy(np.random.get_state())  # noqa: NPY002
-    cost = ask(coming(cells), lab_of(installed))
+    cost = ask(coming(cells), desk_of(installed))
     assert cost.unknown == 0
     _, keys, *rest = np.random.get_state()  # noqa: NPY002
     assert torch.equal(torch.get_rng_state(), before[0])

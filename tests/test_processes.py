@@ -26,9 +26,11 @@ def test_a_process_of_its_own_gives_the_same_numbers_and_crashes_end_one_cell_al
     cells = bench.apart().cells(*strategies)
     bench.run(cells)
     exited, baseline, killed, last = map(record, cells)
-    assert exited["error"] == "the process ended with exit code 3 and left no result"
-    assert killed["error"].startswith("the process was ended by SIGKILL; usually")
-    assert (cells[2].folder / "traceback.txt").read_text().startswith("the process was ended")
+    left = "the process ended with exit code 3 and left no result"
+    assert exited["error"] == f"trouble[kind=exit], in on_epoch_start: {left}"
+    ended = "trouble[kind=kill], in on_epoch_start: the process was ended by SIGKILL; usually"
+    assert killed["error"].startswith(ended)
+    assert (cells[2].folder / "traceback.txt").read_text().startswith(ended)
     assert [r["status"] for r in (exited, baseline, killed, last)] == [
         "failed",
         "finished",
@@ -50,7 +52,8 @@ def test_a_hang_ends_by_timeout(bench):
     assert time.monotonic() - began < 30
     assert kinds(events) == ["started", "epoch", "ended"]
     assert record(cell)["error"] == (
-        "no epoch ended within 5 seconds, so it was stopped; see --timeout"
+        "trouble[kind=hang], in on_epoch_start: no epoch ended within 5 seconds, so it was "
+        "stopped; see --timeout"
     )
     assert multiprocessing.active_children() == []
 
@@ -73,7 +76,9 @@ def test_a_killed_cell_resumes_to_the_same_numbers(bench, others):
     assert [event.record["epoch"] for event in events if event.kind == "epoch"] == [1, 2]
     assert numbers(cell) == whole
     left = [path.name for path in cell.folder.iterdir()]
-    assert sorted(left) == ["epochs.csv", "held", "hits.bin", "run.json", "samples.parquet"]
+    assert sorted(left) == [
+        *("epochs.csv", "held", "hits.bin", "run.json", "samples.parquet", "weights.pt")
+    ]
     assert pd.read_csv(cell.folder / "epochs.csv")["train_seconds"].is_monotonic_increasing
 
 

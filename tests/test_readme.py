@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from dataeff.bench.desk import Desk
 from dataeff.bench.suite import make_suite
 from dataeff.cli import main
 from dataeff.lab import Lab
@@ -36,7 +37,8 @@ def test_the_strategy_conforms(tmp_path):
 
 @pytest.mark.parametrize("text", blocks("toml"), ids=["plain", "matched"])
 def test_the_suite_is_valid(installed, text):
-    assert make_suite({"name": "readme", **tomllib.loads(text)}, Lab(installed), where="README")
+    desk = Desk.beside(Lab(installed))
+    assert make_suite({"name": "readme", **tomllib.loads(text)}, desk, where="README")
 
 
 @pytest.mark.parametrize("line", COMMANDS)

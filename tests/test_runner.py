@@ -10,6 +10,7 @@ from benches import LOOSE, TASK, Bench, kinds, numbers, record
 
 from dataeff.bench.asked import write_suite
 from dataeff.bench.conditions import conditions_id
+from dataeff.bench.desk import Desk
 from dataeff.bench.runner import failures, run_cells
 from dataeff.bench.schedule import Schedule
 from dataeff.bench.suite import make_suite
@@ -58,6 +59,7 @@ def test_a_cell_leaves_the_files_of_the_design(bench):
         "hits.bin",
         "run.json",
         "samples.parquet",
+        "weights.pt",
     }
     assert cell.folder.name.startswith("blobs-baseline-s0-")
     epochs = pd.read_csv(cell.folder / "epochs.csv")
@@ -105,8 +107,8 @@ def test_run_json_is_strict_and_takes_numbers_of_any_library(bench):
 
 def test_the_folder_of_a_cell_is_flat_whatever_its_names(bench):
     content = {"name": "try", "strategies": ["baseline"], "tasks": {"../a b/c": TASK}}
-    suite = make_suite(content, bench.lab, where="test")
-    (cell, *_) = Schedule(suite, bench.lab, bench.settings.results).cells
+    suite = make_suite(content, bench.desk, where="test")
+    (cell, *_) = Schedule(suite, bench.desk, bench.settings.results).cells
     assert cell.folder.parent == bench.root
     assert cell.folder.name.startswith("a-b-c-baseline-s0-")
 
@@ -166,7 +168,7 @@ def test_only_what_is_asked_for_runs_again(bench):
         changed = record(cell) | {"machine": {"flags": flags}}
         (cell.folder / "run.json").write_text(json.dumps(changed))
     events = []
-    run_cells(cells, bench.lab, bench.settings, events.append, _again(fresh=False, flagged=True))
+    run_cells(cells, bench.desk, bench.settings, events.append, _again(fresh=False, flagged=True))
     assert [e.cell.strategy for e in events if e.kind == "ended"] == ["baseline"]
     assert [e.cell.strategy for e in events if e.kind == "skipped"] == ["random_backprop[keep=0.5]"]
 
@@ -276,7 +278,7 @@ def test_changed_data_gives_new_cells_and_only_those_in_the_table(bench, monkeyp
     bench.run([old])
     changed = replace(bench.lab.data(old.task), fingerprint="other data")
     monkeypatch.setattr("dataeff.lab.load_dataset", lambda *given, **options: changed)
-    bench.lab = Lab(bench.lab.installed, "cpu")
+    bench.desk = Desk.beside(Lab(bench.lab.installed, "cpu"))
     (new,) = bench.cells()
     assert new.folder != old.folder
     bench.run([new])

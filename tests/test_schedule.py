@@ -5,6 +5,7 @@ from math import nan
 
 import pytest
 
+from dataeff.bench.desk import Desk
 from dataeff.bench.line import budgets, line_kinds, longer
 from dataeff.bench.schedule import Schedule
 from dataeff.bench.suite import make_suite
@@ -72,8 +73,9 @@ class Bench:
     def schedule(self, *strategies, seeds=2, tasks=("blobs",), fresh=False, looks=None, **more):
         content = {"name": "try", "seeds": seeds, "strategies": ["baseline", *strategies], **more}
         content["tasks"] = dict.fromkeys(tasks, TASK)
-        suite = make_suite(content, self.lab, where="test")
-        return Schedule(suite, self.lab, self.results, fresh, looks)
+        desk = Desk.beside(self.lab)
+        suite = make_suite(content, desk, where="test")
+        return Schedule(suite, desk, self.results, fresh, looks)
 
     def run(self, schedule, again=False):
         """Return what was run, as (strategy, seed); a finished cell is skipped, as in a suite."""

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from dataeff.bench.desk import Desk
 from dataeff.bench.suite import load_suite, make_suite
 from dataeff.errors import DataeffError, StrategyConflict, UnknownName
 from dataeff.lab import Lab
@@ -42,7 +43,7 @@ def load(tmp_path, lab):
     def write_and_load(text):
         path = tmp_path / "mine.toml"
         path.write_text(text)
-        return load_suite(str(path), lab)
+        return load_suite(str(path), Desk.beside(lab))
 
     return write_and_load
 
@@ -72,17 +73,17 @@ def test_strategies_take_their_one_canonical_form(load):
 def test_a_registered_suite_is_found_by_its_name(tmp_path, lab):
     (tmp_path / "file.toml").write_text(VALID)
     lab.installed.suites.register("shown", tmp_path / "file.toml", source="test")
-    assert load_suite("shown", lab).name == "shown"
+    assert load_suite("shown", Desk.beside(lab)).name == "shown"
 
 
 def test_an_unknown_name_lists_close_ones(lab):
     with pytest.raises(UnknownName, match=r"'quickstrt'.*Did you mean quickstart\?.*suites"):
-        load_suite("quickstrt", lab)
+        load_suite("quickstrt", Desk.beside(lab))
 
 
 def test_a_missing_file_is_named(lab):
     with pytest.raises(DataeffError, match=r"There is no suite file gone.toml; dataeff suites"):
-        load_suite("gone.toml", lab)
+        load_suite("gone.toml", Desk.beside(lab))
 
 
 # Each line: what is replaced in the valid suite, by what, and the sentence that must come.
@@ -225,12 +226,12 @@ def test_wrong_toml_is_told_with_its_line(load):
 def test_a_file_that_is_no_text_is_refused(tmp_path, lab):
     (tmp_path / "mine.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataeffError, match=r"mine.toml is not valid TOML"):
-        load_suite(str(tmp_path / "mine.toml"), lab)
+        load_suite(str(tmp_path / "mine.toml"), Desk.beside(lab))
 
 
 @pytest.mark.parametrize("path", BUNDLED, ids=lambda path: path.stem)
 def test_every_bundled_suite_loads_by_its_name(path, lab):
-    suite = load_suite(path.stem, lab)
+    suite = load_suite(path.stem, Desk.beside(lab))
     assert suite.name == path.stem
     assert suite.title
     assert suite.reference == "baseline"
@@ -243,14 +244,14 @@ def test_there_is_a_bundled_suite():
 def test_a_task_without_a_name_is_explained(lab):
     content = {"name": "s", "strategies": ["baseline"], "tasks": {"dataset": "digits"}}
     with pytest.raises(DataeffError, match=r"tasks\.dataset is no task; write \[tasks\.NAME\]"):
-        make_suite(content, lab, where="s.toml")
+        make_suite(content, Desk.beside(lab), where="s.toml")
 
 
 def test_endless_training_is_refused(lab):
     task = {"dataset": "digits", "model": "tiny", "epochs": float("inf")}
     content = {"name": "s", "strategies": ["baseline"], "tasks": {"a": task}}
     with pytest.raises(DataeffError, match=r"tasks\.a\.epochs: .*finite"):
-        make_suite(content, lab, where="s.toml")
+        make_suite(content, Desk.beside(lab), where="s.toml")
 
 
 # Strategies for some tasks ----------------------------------------------------------------------

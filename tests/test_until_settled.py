@@ -10,6 +10,7 @@ import pytest
 from dataeff import Share, Strategy
 from dataeff.bench.asked import write_suite
 from dataeff.bench.cells import write_record
+from dataeff.bench.desk import Desk
 from dataeff.bench.schedule import Schedule
 from dataeff.bench.suite import make_suite
 from dataeff.errors import DataeffError
@@ -42,10 +43,10 @@ class Bench:
     def schedule(self, *strategies, seeds="auto", margin=1.0, controls=False, fresh=False, **task):
         content = {"name": "try", "seeds": seeds, "margin": margin, "controls": controls}
         content |= {"strategies": ["base", *strategies], "tasks": {"blobs": TASK | task}}
-        lab = Lab(self.installed, "cpu")
+        desk = Desk.beside(Lab(self.installed, "cpu"))
         looking = Looking(self.root)
-        suite = make_suite(content, lab, where="test")
-        found = Schedule(suite, lab, self.results, fresh, looking)
+        suite = make_suite(content, desk, where="test")
+        found = Schedule(suite, desk, self.results, fresh, looking)
         looking.before = lambda: write_suite(found, self.root, "dataeff run try")
         found.matches.tell = lambda line, ended: self.told.append(line)
         return found

@@ -14,6 +14,7 @@ from torch import Tensor
 from dataeff.analysis.picture import picture
 from dataeff.bench.cells import Cell, Scene, write_record
 from dataeff.bench.conditions import conditions
+from dataeff.bench.desk import Desk
 from dataeff.bench.results import empty, held, settled
 from dataeff.bench.runner import Event, Watcher
 from dataeff.composition import Active, Composition, Part, check_conflicts, watching
@@ -97,7 +98,8 @@ class Study:
         name, task = self.task_name, self.task
         if model is not None and model != task.model:
             name, task = f"{name} {model}", task.model_copy(update={"model": model})
-        scene = Scene.of(name, task, self.lab, {"conditions": conditions(self.lab.device)})
+        stamp = {"conditions": conditions(self.lab.device)}
+        scene = Scene.of(name, task, Desk.beside(self.lab), stamp)
         seen = [Part(part.entry, dict(vars(part.plugin))) for part in looking]
         root = self.runs or self.folder / "runs"
         return Cell(root, self.suite, scene, Watched((*named.parts, *seen), named=named), self.seed)

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from dataeff.bench.line import line_kinds, pattern
 from dataeff.bench.schedule import Schedule
 from dataeff.files import read_json, write_json
 from dataeff.seeds import looks_at
@@ -38,7 +37,7 @@ def write_suite(schedule: Schedule, folder: Path, command: str) -> None:
     # A range is run beside what was planned: it changes no plan.
     planned = bool(looks_at(suite.seeds))
     content["seeds"] = suite.seeds if planned else before.get("seeds", suite.seeds)
-    content["line"] = list(map(pattern, schedule.kinds or line_kinds(True, schedule.installed)))
+    content["line"] = schedule.patterns
     content["match"] = content["match"] or before.get("match")
     content["counts"], content["sources"] = (before.get(key, {}) for key in ("counts", "sources"))
     _decide(content, schedule)

@@ -1,5 +1,7 @@
 """Cells: task x strategy x seed, known by all that may change their numbers."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Callable
@@ -7,15 +9,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from dataeff.bench.conditions import conditions_id
-from dataeff.composition import Composition
 from dataeff.files import read_json, slug, write_json
-from dataeff.lab import Lab
-from dataeff.models.identity import identity_of
 from dataeff.training.artefact import Shelf
 from dataeff.training.task import Task
+
+if TYPE_CHECKING:
+    from dataeff.bench.desk import Desk
 
 SCHEMA = 2
 """The form of run.json; it changes when a reader of the old form would misread the new one."""
@@ -46,16 +48,31 @@ class Scene:
     """Commit and versions of plugins: worth knowing, but no other cell."""
 
     @classmethod
-    def of(cls, name: str, task: Task, lab: Lab, stamp: dict[str, Any]) -> Self:
+    def of(cls, name: str, task: Task, desk: Desk, stamp: dict[str, Any]) -> Self:
         """Look at the task's data and network; fail with one sentence where there are none."""
-        data = lab.on_cpu().data(task)
-        network = identity_of(task.model, lab.installed.models, data.classes, data.shape)
-        return cls(name, task, data.fingerprint, network, **stamp)
+        facts = desk.facts(task)
+        return cls(name, task, facts.data, facts.network, **stamp)
 
     @cached_property
     def conditions_id(self) -> str:
         """Return a short name for the conditions."""
         return conditions_id(self.conditions)
+
+
+class Known(Protocol):
+    """What a cell must know of a composition: with its code, or without."""
+
+    @property
+    def text(self) -> str:
+        """Return the one canonical form."""
+
+    @property
+    def parameters(self) -> dict[str, dict[str, Any]]:
+        """Return every parameter of every part."""
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Return the hash of every part's source."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +86,7 @@ class Cell:
     root: Path
     suite: str
     scene: Scene
-    composition: Composition
+    composition: Known
     seed: int
 
     @property

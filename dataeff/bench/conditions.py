@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 
-from dataeff.plugins import Installed
 from dataeff.training.heap import keeps_heap
 from dataeff.training.machine import cores, memory_gib
 from dataeff.training.nvml import find_gpu
@@ -98,15 +97,15 @@ def cpu_name() -> str:
 # Provenance: stamped, not compared ---------------------------------------------------------------
 
 
-def provenance(installed: Installed) -> dict[str, Any]:
+def provenance(plugins: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the commit that dataeff runs from, and the versions of it and of its plugins.
 
     What decides whether results may be compared is the hash of a strategy's source.
     """
     versions = {
-        plugin.name: plugin.version
-        for plugin in installed.plugins
-        if plugin.source not in ("built in", "bundled") and not plugin.error
+        plugin["name"]: plugin["version"]
+        for plugin in plugins
+        if plugin["source"] not in ("built in", "bundled") and not plugin["error"]
     }
     return {"commit": commit(_PACKAGE), "versions": versions | {"dataeff": version("dataeff")}}
 

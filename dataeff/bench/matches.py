@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from dataeff.bench.cells import Cell
+from dataeff.bench.desk import Desk, Piloting
 from dataeff.bench.results import held
+from dataeff.bench.sketch import Sketch
 from dataeff.bench.suite import Suite
-from dataeff.composition import Composition
 from dataeff.files import read_json, write_json
-from dataeff.foretell.match import Pilot
 from dataeff.foretell.solve import Solution, solve
 from dataeff.foretell.steps import reason
-from dataeff.lab import Lab
 from dataeff.notation import format_value
 
 # What an entry of match.json is for; the rest of its key says whether it still holds.
@@ -28,12 +27,17 @@ class Matches:
     """
 
     def __init__(
-        self, suite: Suite, lab: Lab, root: Path, cell: Callable[[str, str, int], Cell], fresh: bool
+        self,
+        suite: Suite,
+        desk: Desk,
+        root: Path,
+        cell: Callable[[str, str, int], Cell],
+        fresh: bool,
     ) -> None:
-        self._suite, self._lab = suite, lab
+        self._suite, self._desk = suite, desk
         self._cell, self._fresh = cell, fresh
         self._path = root / "match.json"
-        self._patterns = {text: lab.composition(text) for text in suite.patterns}
+        self._patterns = {text: desk.composition(text) for text in suite.patterns}
         self.tell: Callable[[str, bool], None] = lambda line, ended: None
         self.troubles: list[str] = []
         # By task and pattern: a label, or None where there is none to be had.
@@ -69,7 +73,7 @@ class Matches:
             self._look_up(task)
             if not self.waiting(task):
                 return
-            with Pilot(self._lab, self._suite.tasks[task], self._suite.reference) as pilot:
+            with self._desk.pilot(self._suite.tasks[task], self._suite.reference) as pilot:
                 target = work * pilot.pace(self._suite.matched)
                 for text in self.waiting(task):
                     try:
@@ -79,10 +83,10 @@ class Matches:
                     else:
                         self._freeze(task, text, solution, target)
 
-    def _filled(self, pattern: Composition, value: float) -> str:
-        return self._lab.know(pattern.at(value)).text
+    def _filled(self, pattern: Sketch, value: float) -> str:
+        return self._desk.filled(pattern, value).text
 
-    def _solve(self, task: str, pattern: Composition, pilot: Pilot, target: float) -> Solution:
+    def _solve(self, task: str, pattern: Sketch, pilot: Piloting, target: float) -> Solution:
         reference = self._suite.reference
 
         def cost(value: float) -> float:
@@ -96,6 +100,7 @@ class Matches:
             self.tell(f"{place}: {share:.2f} of {reference}, aiming at {target:.2f}", True)
             return share
 
+        assert pattern.range, "a pattern has a value to be found"
         return solve(cost, target, pattern.range)
 
     # On disk ----------------------------------------------------------------------------------
@@ -131,7 +136,7 @@ class Matches:
         label = self._filled(pattern, solution.value)
         entry = key | {
             "strategy": label,
-            "parameter": pattern.free[1],
+            "parameter": pattern.free,
             "value": solution.value,
             "target": target,
             "reached": solution.reached,

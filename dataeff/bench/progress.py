@@ -50,7 +50,9 @@ class Watch(_Bar):
         title = escape(event.cell.title)
         self.update(self.line, description=f"{place}: {title}{epoch}", completed=done)
         if event.kind in ("ended", "elsewhere"):
-            self.console.print(f"{place}: {title}: {escape(outcome(event))}", soft_wrap=True)
+            self.console.print(
+                f"{place}: {title}: {escape(outcome(event.kind, event.record))}", soft_wrap=True
+            )
 
     def say(self, line: str, ended: bool) -> None:
         """Show what goes on between two cells; what has ended stays."""
@@ -63,22 +65,21 @@ class Watch(_Bar):
 class StudyWatch(_Bar):
     """Shows the run that an analysis trains now, and one line for each that it has trained."""
 
-    def __call__(self, event: Event) -> None:
-        """Show one event of a study."""
-        title = escape(event.cell.title)
-        if event.kind == "started":
+    def show(self, kind: str, title: str, share: float, record: dict[str, Any]) -> None:
+        """Show how a run of a study goes on."""
+        title = escape(title)
+        if kind == "started":
             self.line = self.add_task(f"training {title}", total=1.0)
-        self.update(self.line, completed=event.share)
-        if event.kind == "ended":
+        self.update(self.line, completed=share)
+        if kind == "ended":
             self.remove_task(self.line)
-            self.console.print(f"trained {title}: {escape(outcome(event))}", soft_wrap=True)
+            self.console.print(f"trained {title}: {escape(outcome(kind, record))}", soft_wrap=True)
 
 
-def outcome(event: Event) -> str:
+def outcome(kind: str, record: dict[str, Any]) -> str:
     """Say in a few words how a cell ended."""
-    if event.kind == "elsewhere":
+    if kind == "elsewhere":
         return "another process has it"
-    record = event.record
     if record["status"] != "finished":
         return f"{record['status']}: {one_line(record['error'])}"
     accuracy = record["metrics"].get("test_top1")

@@ -1,35 +1,42 @@
-"""The runner: decides which cell is next, and gives each a process of its own."""
+"""The runner: decides which cell is next, gives each a process of its own, and writes its record.
 
-import multiprocessing
-import os
+No plugin's code runs here, but with `--in-process`: a cell's process sends what it measured, the
+evaluator what it tested, and the clock of the runner says how long that took.
+"""
+
 import shutil
-import signal
-import sys
-import threading
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from multiprocessing.connection import Connection, wait
-from pathlib import Path
+from time import monotonic
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from dataeff.bench.books import NAME, Books
 from dataeff.bench.cells import Again, Cell, Settings, never, write_record
-from dataeff.bench.results import empty, held, settled
+from dataeff.bench.desk import Desk
+from dataeff.bench.evaluator import Evaluator
+from dataeff.bench.guest import Died, Guest, Message, told
+from dataeff.bench.results import clocked_seconds, empty, held, settled
 from dataeff.bench.schedule import Schedule
+from dataeff.bench.seals import key_file, seal
+from dataeff.bench.training import Order, train, write_samples
 from dataeff.composition import Composition
-from dataeff.errors import one_line
-from dataeff.files import write_bits, write_csv, write_parquet, write_text
+from dataeff.data.sharing import Shared
+from dataeff.errors import DataeffError, one_line
+from dataeff.files import write_bits, write_csv, write_text
 from dataeff.lab import Lab
-from dataeff.plugins import load_plugins
 from dataeff.training.cell import OnEpoch
 from dataeff.training.heap import steady_heap
 from dataeff.training.job import Place
+from dataeff.training.weights import FILES, Packer
 
-# Slow to import: where this process needed one, the fork server imports it once for all cells.
-_HEAVY = ("sklearn.datasets", "torchvision", "timm")
+GOING_ON = ("checkpoint.pt", "checkpoint-before.pt", NAME)
+"""What a cell that was stopped goes on from."""
+# Seconds that a cell's process has to end, once it has sent all.
+_FAREWELL = 10.0
 
 
 @dataclass
@@ -48,7 +55,7 @@ Watcher = Callable[[Event], None]
 
 
 def run_cells(
-    cells: Schedule, lab: Lab, settings: Settings, watch: Watcher, again: Again = never
+    cells: Schedule, desk: Desk, settings: Settings, watch: Watcher, again: Again = never
 ) -> None:
     """Run what is not finished yet; a cell that fails is recorded and the rest goes on.
 
@@ -74,95 +81,195 @@ def run_cells(
                 continue
             tell("started")
             (cell.folder / "run.json").unlink(missing_ok=True)
-            if settings.in_process:
-                run_cell(cell, lab, settings.results, tell_epoch)
+            if desk.evaluator is None:
+                assert desk.lab, "who has no evaluator has a lab"
+                run_cell(cell, desk.lab, settings, tell_epoch)
             else:
-                _run_apart(cell, settings, tell_epoch)
+                _Hosting(cell, desk, settings, tell_epoch).run(desk.evaluator)
             tell("ended", record=cell.record())
 
 
-def _run_apart(cell: Cell, settings: Settings, on_epoch: OnEpoch) -> None:
-    """Run a cell in its own process; a crash or a hang ends that cell alone."""
-    context = multiprocessing.get_context("forkserver")
-    heavy = [name for name in _HEAVY if name in sys.modules]
-    context.set_forkserver_preload(["dataeff.bench.preload", *heavy])
-    ours, theirs = context.Pipe(duplex=False)
-    # Strategies go as plain data: what a loose plugin defines has no name in another process.
-    cell_of = partial(Cell, cell.root, cell.suite, cell.scene, seed=cell.seed)
-    order = (cell_of, cell.composition.parameters, settings, theirs)
-    process = context.Process(target=_child, args=order, daemon=False)
-    process.start()
-    theirs.close()
-    why = f"no epoch ended within {settings.timeout:g} seconds, so it was stopped; see --timeout"
-    try:
-        while ready := wait([ours, process.sentinel], settings.timeout):
+# A process of its own ----------------------------------------------------------------------------
+
+
+class _Hosting:
+    """The runner's side of a cell that runs in its own process."""
+
+    def __init__(self, cell: Cell, desk: Desk, settings: Settings, on_epoch: OnEpoch) -> None:
+        self._cell, self._desk, self._settings, self._on_epoch = cell, desk, settings, on_epoch
+        self._books = Books(cell.folder)
+        self._form = ""
+
+    def run(self, evaluator: Evaluator) -> None:
+        """Run the cell; a crash or a hang ends that cell alone."""
+        while (ended := self._heard(evaluator)) is None:
+            # It went on from a checkpoint that the books do not know: it has to begin anew.
+            self._books = Books(self._cell.folder)
+            for name in GOING_ON:
+                (self._cell.folder / name).unlink(missing_ok=True)
+        self._finish(ended)
+
+    def _heard(self, evaluator: Evaluator) -> Message | None:
+        """Start a process, and return the last that it says; None where it must not go on."""
+        guest = Guest(train, self._order(evaluator.shared(self._cell.task)))
+        patience = 0.0
+        try:
+            ended = self._hear(guest, evaluator)
+            patience = _FAREWELL
+            return ended
+        except Died as died:
+            return {"died": str(died)}
+        finally:
+            guest.end(patience)
+            evaluator.forget()
+
+    def _order(self, shared: Shared) -> Order:
+        cell, settings = self._cell, self._settings
+        shelf, runners = cell.shelf(settings.results), "what the runner has written"
+        closed = {str(settings.results): "results", str(key_file().parent): "keys"}
+        closed |= {str(cell.folder): "", str(shelf.folder): ""}
+        for name in (NAME, "run.json", "epochs.csv", "hits.bin"):
+            closed[str(cell.folder / name)] = runners
+        closed |= dict.fromkeys(shared.hidden, "the test set")
+        return Order(
+            *(cell.folder, cell.task, cell.strategy, cell.seed, shelf),
+            *(settings.plugin_dirs, self._desk.broken, settings.device, shared, closed),
+        )
+
+    def _hear(self, guest: Guest, evaluator: Evaluator) -> Message | None:
+        """Enter what the cell's process says into the books, until it has said all."""
+        limit, books = self._settings.timeout, self._books
+        end = monotonic() + limit
+        while True:
+            left = max(0.0, end - monotonic())
             try:
-                line = ours.recv() if ours in ready else None
-            except (EOFError, OSError):
-                line = None
-            if line is None:
-                process.join(settings.timeout)
-                why = _cause_of_death(process.exitcode)
-                break
-            on_epoch(*line)
-    finally:
-        if process.is_alive():
-            process.kill()
-        process.join()
-    if cell.record() is None:
-        _fail(cell, why)
+                message = guest.receive(left, "no epoch ended")
+            except Died as died:
+                # What is left of the limit is nothing that was asked for.
+                cause = died.cause.replace(f"within {left:g} seconds", f"within {limit:g} seconds")
+                hint = "; see --timeout" if cause.endswith("stopped") else ""
+                raise Died(died.where, f"{cause}{hint}") from None
+            match message:
+                case {"mark": on}:
+                    books.watch.to("on" if on else "off")
+                case {"epoch": number, "epochs": epochs, "line": line}:
+                    self._on_epoch(number, epochs, books.epoch(line))
+                    end = monotonic() + limit
+                case {"test": epoch, "form": form}:
+                    began = monotonic()
+                    books.watch.to("")
+                    self._test(int(epoch), form, evaluator)
+                    guest.send({"go": True})
+                    books.watch.to("off")
+                    end += monotonic() - began
+                case {"saved": epoch}:
+                    books.saved(int(epoch))
+                case {"resumed": epoch}:
+                    if not books.resumed(int(epoch)):
+                        return None
+                    guest.send({"go": True})
+                case {"failed": _}:
+                    return message
+                case {"ended": _}:
+                    books.watch.to("")
+                    return message
+
+    def _test(self, epoch: int, form: Any, evaluator: Evaluator) -> None:
+        self._form = form
+        path = self._cell.folder / FILES[form]
+        try:
+            figures = evaluator.test(self._cell.task, form, path)
+        except DataeffError as error:
+            raise Died("", f"its network could not be tested: {error}") from None
+        self._books.test(epoch, figures)
+
+    def _finish(self, ended: Message) -> None:
+        """Write what came of the cell."""
+        cell, books = self._cell, self._books
+        if "died" in ended:
+            fail(cell, ended["died"])
+            return
+        if "failed" in ended:
+            fail(cell, told(ended), ended["trace"])
+            return
+        if others := differing(cell.scene.conditions, ended["conditions"]):
+            fail(cell, f"the cell ran under other conditions: {others}")
+            return
+        record: dict[str, Any] = ended["ended"]
+        tests = {k: v for k, v in (books.lines or [{}])[-1].items() if k.startswith("test_")}
+        record["metrics"] = record["metrics"] | tests
+        if books.classes:
+            samples, right = books.classes
+            pairs = zip(right, samples, strict=True)
+            accuracy = [100 * hits / size if size else None for hits, size in pairs]
+            record["classes"] |= {"test": samples, "accuracy": accuracy}
+        reused = sum(part["seconds"] for part in record["artefacts"] if not part["made"])
+        record["machine"]["flags"] += [
+            *books.doubts(clocked_seconds(record) - reused),
+            *ended["left"],
+        ]
+        record["outside"] = {**books.watch.seconds, "parts": books.watch.parts}
+        record["network_form"] = self._form
+        finish(cell, record, books.lines, books.hits)
 
 
-def _cause_of_death(code: int | None) -> str:
-    if code is None or code >= 0:
-        return f"the process ended with exit code {code} and left no result"
-    name = signal.Signals(-code).name
-    hint = "; usually that means that memory ran out" if name == "SIGKILL" else ""
-    return f"the process was ended by {name}{hint}"
+def differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+    """Say in what two conditions differ; nothing where they are equal."""
+    keys = dict.fromkeys([*ours, *theirs])
+    found = [
+        f"{key} {theirs.get(key)} instead of {ours.get(key)}"
+        for key in keys
+        if ours.get(key) != theirs.get(key)
+    ]
+    return ", ".join(found)
 
 
-def _child(
-    cell_of: Callable[..., Cell], parameters: Any, settings: Settings, connection: Connection
-) -> None:
-    # Ctrl-C reaches the whole group; the parent ends us, so that one of us speaks.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_die_with_parent, daemon=True).start()
-    lab = Lab(load_plugins(settings.plugin_dirs), settings.device, settings.data_root)
-    cell = cell_of(composition=Composition.of(parameters, lab.installed))
-    run_cell(cell, lab, settings.results, lambda *line: connection.send(line))
-    connection.close()
+# In this process ---------------------------------------------------------------------------------
 
 
-def _die_with_parent() -> None:
-    """End this process with its parent, whose hold of the cell is gone then."""
-    if parent := multiprocessing.parent_process():
-        wait([parent.sentinel])
-    os._exit(1)
-
-
-def run_cell(cell: Cell, lab: Lab, results: Path, on_epoch: OnEpoch) -> None:
-    """Train a cell and write its folder, whatever happens."""
-    place = Place(cell.folder, cell.shelf(results))
+def run_cell(cell: Cell, lab: Lab, settings: Settings, on_epoch: OnEpoch) -> None:
+    """Train a cell in this process and write its folder, whatever happens."""
+    place = Place(cell.folder, cell.shelf(settings.results))
     try:
         with steady_heap():
-            result = lab.run(cell.task, cell.composition, cell.seed, place, on_epoch)
-        write_csv(cell.folder / "epochs.csv", pd.DataFrame(result.epochs))
-        columns = {name: column.numpy() for name, column in result.samples.items()}
-        write_parquet(cell.folder / "samples.parquet", pd.DataFrame(columns))
-        if result.hits is not None:
-            write_bits(cell.folder / "hits.bin", result.hits.numpy())
+            what = cell.composition
+            composition = what if isinstance(what, Composition) else lab.composition(what.text)
+            result = lab.run(cell.task, composition, cell.seed, place, on_epoch)
+        write_samples(cell.folder, result)
+        result.record["network_form"] = Packer(result.job).pack(cell.folder)
     except Exception as error:
-        _fail(cell, f"{type(error).__name__}: {error}", traceback.format_exc())
+        fail(cell, f"{type(error).__name__}: {error}", traceback.format_exc())
         return
+    hits = [] if result.hits is None else result.hits.tolist()
+    finish(cell, result.record, result.epochs, hits)
+
+
+# What is left ------------------------------------------------------------------------------------
+
+
+def finish(
+    cell: Cell, record: dict[str, Any], lines: list[dict[str, Any]], hits: list[bool]
+) -> None:
+    """Write what a cell leaves behind, the record last, and clear away what it went on from."""
+    write_csv(cell.folder / "epochs.csv", pd.DataFrame(lines))
+    if hits:
+        write_bits(cell.folder / "hits.bin", np.array(hits, dtype=np.bool_))
     (cell.folder / "traceback.txt").unlink(missing_ok=True)
-    write_record(cell, result.record)
-    (cell.folder / "checkpoint.pt").unlink(missing_ok=True)
+    _write_sealed(cell, record)
+    for name in GOING_ON:
+        (cell.folder / name).unlink(missing_ok=True)
     shutil.rmtree(cell.folder / "children", ignore_errors=True)
 
 
-def _fail(cell: Cell, error: str, trace: str = "") -> None:
+def fail(cell: Cell, error: str, trace: str = "") -> None:
+    """Record that a cell has failed, and why."""
     write_text(cell.folder / "traceback.txt", trace or error + "\n")
-    write_record(cell, {"status": "failed", "error": error})
+    _write_sealed(cell, {"status": "failed", "error": error})
+
+
+def _write_sealed(cell: Cell, record: dict[str, Any]) -> None:
+    write_record(cell, record)
+    seal(cell.folder / "run.json")
 
 
 def failures(cells: list[Cell]) -> list[str]:

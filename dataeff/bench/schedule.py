@@ -10,14 +10,14 @@ from typing import Any
 
 from dataeff.bench.cells import Cell, Scene
 from dataeff.bench.conditions import conditions, provenance
-from dataeff.bench.line import Budgets, at_cost, budgets, line_kinds, longer, pattern
+from dataeff.bench.desk import Desk
+from dataeff.bench.line import Budgets, budgets, longer
 from dataeff.bench.matches import Matches
 from dataeff.bench.results import clocked_seconds, empty, flags_of, read_runs, settled
 from dataeff.bench.stages import Looks, Stages
 from dataeff.bench.suite import Suite
 from dataeff.cost import cost
 from dataeff.errors import DataeffError
-from dataeff.lab import Lab
 from dataeff.notation import pattern_of
 
 
@@ -31,17 +31,25 @@ class Schedule:
     """
 
     def __init__(
-        self, suite: Suite, lab: Lab, results: Path, fresh: bool = False, looks: Looks | None = None
+        self,
+        suite: Suite,
+        desk: Desk,
+        results: Path,
+        fresh: bool = False,
+        looks: Looks | None = None,
     ) -> None:
-        self.suite, self._lab, self._fresh = suite, lab, fresh
+        self.suite, self._desk, self._fresh = suite, desk, fresh
         self._root = results / suite.name
-        stamp = {"conditions": conditions(lab.device), "provenance": provenance(lab.installed)}
-        self.scenes = {name: Scene.of(name, task, lab, stamp) for name, task in suite.tasks.items()}
-        self.kinds, self.installed = line_kinds(suite.controls, lab.installed), lab.installed
+        stamp = {"conditions": conditions(desk.device), "provenance": provenance(desk.plugins())}
+        tasks = suite.tasks.items()
+        self.scenes = {name: Scene.of(name, task, desk, stamp) for name, task in tasks}
+        self.kinds = desk.kinds(suite.controls)
+        # Who leaves the line out may find one that was run before.
+        self.patterns = [kind.pattern for kind in self.kinds or desk.kinds(True)]
         self._budgets = Budgets(self._root)
         self.stages = Stages(suite.seeds, looks, self.scenes)
         self._added: dict[str, list[str]] = {}
-        self.matches = Matches(suite, lab, self._root, self._cell, fresh)
+        self.matches = Matches(suite, desk, self._root, self._cell, fresh)
         self.cells: list[Cell] = []
         for task in suite.tasks:
             self._added[task] = [] if fresh else self._line_on_disk(task)
@@ -112,7 +120,7 @@ class Schedule:
             yield from (cell for cell in cells if cell.seed <= seed)
 
     def _cell(self, task: str, strategy: str, seed: int) -> Cell:
-        composition = self._lab.composition(strategy)
+        composition = self._desk.composition(strategy)
         return Cell(self._root, self.suite.name, self.scenes[task], composition, seed)
 
     def forget(self) -> None:
@@ -189,7 +197,7 @@ class Schedule:
     def methods(self) -> list[str]:
         """Return the strategies that the line is for."""
         others = [text for text in self.suite.strategies if text != self.suite.reference]
-        return [text for text in others if not self._lab.composition(text).is_control]
+        return [text for text in others if not self._desk.composition(text).is_control]
 
     def _plan_line(self, task: str, seed: int) -> None:
         """Plan the line once a block has told what methods cost; longer where it does not reach."""
@@ -198,7 +206,7 @@ class Schedule:
         found = self.matches.labels(task)
         costs = self._costs(task, [found.get(name, name) for name in self.methods]).values()
         points = product(self._chosen(task, costs), self.kinds)
-        labels = [self._lab.know(at_cost(kind, share)).text for share, kind in points]
+        labels = [self._desk.at_cost(kind, share).text for share, kind in points]
         self._added[task] += [label for label in labels if label not in self._planned(task)]
 
     def _chosen(self, task: str, costs: Collection[float]) -> list[float]:
@@ -220,7 +228,7 @@ class Schedule:
         """List what an earlier command has run of the line, as it would be run now."""
         if not self.kind_names:
             return []
-        patterns, found = {pattern(kind) for kind in self.kinds}, []
+        patterns, found = {kind.pattern for kind in self.kinds}, []
         for record in read_runs(self._root):
             label = record["strategy"]
             if record["task_name"] != task or pattern_of(label) not in patterns:
@@ -239,7 +247,7 @@ class Schedule:
             work = cost([ours["flops"] / theirs["flops"] for ours, theirs in both], math.nan)
             times = [_seconds(ours) / _seconds(theirs) for ours, theirs in both]
             # A control is what was counted, whatever its clock says.
-            is_control = self._lab.composition(strategy).is_control
+            is_control = self._desk.composition(strategy).is_control
             known = work if is_control else cost(times, work, least=1)
             if not math.isnan(known):
                 costs[strategy] = known

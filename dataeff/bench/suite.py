@@ -8,11 +8,10 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from dataeff.bench.line import line_kinds
+from dataeff.bench.desk import Desk
 from dataeff.cost import MARGIN
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
-from dataeff.lab import Lab
-from dataeff.notation import is_open, parse_one
+from dataeff.notation import is_open
 from dataeff.seeds import AUTO, Seeds, read_seeds
 from dataeff.training.task import Task
 
@@ -116,11 +115,11 @@ class Suite(BaseModel, extra="forbid"):
         return [text for text in self.complete if task in self.only.get(text, self.tasks)]
 
 
-def load_suite(text: str, lab: Lab) -> Suite:
+def load_suite(text: str, desk: Desk) -> Suite:
     """Load a suite by path or by registered name, with every strategy in canonical form."""
     path, name = Path(text), Path(text).stem
     if path.suffix != ".toml":
-        path, name = Path(lab.installed.suites[text].factory), text
+        path, name = desk.suite_file(text), text
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -133,7 +132,7 @@ def load_suite(text: str, lab: Lab) -> Suite:
         raise DataeffError(
             f"{path}: there is no key 'name': the suite is called {name}; use title for more."
         )
-    suite = make_suite({"name": name, **content}, lab, where=str(path))
+    suite = make_suite({"name": name, **content}, desk, where=str(path))
     # Here and not for every suite: one whose strategies are chosen on the command line keeps its
     # claims, some of which then wait for their runs.
     for number, claim in enumerate(suite.claims):
@@ -148,40 +147,39 @@ def load_suite(text: str, lab: Lab) -> Suite:
     return suite
 
 
-def make_suite(content: dict[str, Any], lab: Lab, where: str) -> Suite:
+def make_suite(content: dict[str, Any], desk: Desk, where: str) -> Suite:
     """Validate a suite's content; an error names the place, the key and the fix."""
     try:
         suite = Suite.model_validate(content)
     except ValidationError as error:
         raise DataeffError(_explain(error, where)) from None
     with _place(f"{where}: strategies"):
-        suite.strategies = [lab.composition(text).text for text in suite.strategies]
+        suite.strategies = [desk.composition(text).text for text in suite.strategies]
         repeated = [text for text in suite.strategies if suite.strategies.count(text) > 1]
         if repeated:
             raise DataeffError(f"{repeated[0]} is there twice; delete one.")
         if is_open(suite.reference):
             raise DataeffError(f"{suite.reference} is the reference; write its value.")
     with _place(f"{where}: only"):
-        suite.only = {lab.composition(text).text: names for text, names in suite.only.items()}
+        suite.only = {desk.composition(text).text: names for text, names in suite.only.items()}
         _check_only(suite)
     with _place(f"{where}: match"):
-        _check_match(suite, lab)
+        _check_match(suite, desk)
     with _place(f"{where}: controls"):
-        line_kinds(suite.controls, lab.installed)
+        desk.kinds(suite.controls)
     for name, task in suite.tasks.items():
         with _place(f"{where}: tasks.{name}.dataset"):
-            part = parse_one(task.dataset)
-            lab.installed.datasets[part.name].read(part.params)
+            desk.check_dataset(task.dataset)
     for number, line in enumerate(suite.published):
         with _place(f"{where}: published.{number}.strategy"):
-            line.strategy = lab.composition(line.strategy).text
+            line.strategy = desk.composition(line.strategy).text
         _check_task(line.task, suite, f"{where}: published.{number}.task")
     for number, claim in enumerate(suite.claims):
         place = f"{where}: claims.{number}"
         for key in ("strategy", "against"):
             with _place(f"{place}.{key}"):
                 text = getattr(claim, key) or suite.reference
-                setattr(claim, key, lab.composition(text).text)
+                setattr(claim, key, desk.composition(text).text)
         _check_task(claim.task, suite, f"{place}.task")
         if claim.strategy == claim.against:
             raise DataeffError(f"{place}: strategy and against are both {claim.strategy}.")
@@ -202,7 +200,7 @@ def _check_only(suite: Suite) -> None:
             _check_task(name, suite, text)
 
 
-def _check_match(suite: Suite, lab: Lab) -> None:
+def _check_match(suite: Suite, desk: Desk) -> None:
     """Bring `match` into canonical form; there is one if, and only if, something is to be found."""
     if suite.match is None:
         for text in suite.patterns:
@@ -211,7 +209,7 @@ def _check_match(suite: Suite, lab: Lab) -> None:
                 'match = "..." in a suite, or --match; or write a value instead of the ?.'
             )
         return
-    suite.match = lab.composition(suite.match).text
+    suite.match = desk.composition(suite.match).text
     if is_open(suite.match):
         raise DataeffError(f"{suite.match} has itself a value to be found; write it.")
     if suite.match not in suite.strategies:

@@ -12,8 +12,8 @@ from dataeff.cli.options import together
 from dataeff.errors import DataeffError
 
 if TYPE_CHECKING:
+    from dataeff.bench.desk import Desk
     from dataeff.bench.suite import Suite
-    from dataeff.lab import Lab
 
 _KEYS = ("dataset", "model", "epochs", "settings", "name")
 
@@ -34,7 +34,7 @@ adhoc_options = together(
 
 
 def choose_suite(
-    lab: Lab, text: str | None, strategies: list[str], options: Mapping[str, Any]
+    desk: Desk, text: str | None, strategies: list[str], options: Mapping[str, Any]
 ) -> Suite:
     """Return the suite of this name or file, or the one that the ad-hoc options make.
 
@@ -53,10 +53,10 @@ def choose_suite(
         raise DataeffError(
             f"--{option} is for ad-hoc comparisons; leave out the suite {text!r}, or the option."
         )
-    strategies = [lab.composition(name).text for name in strategies]
-    match = match and lab.composition(match).text
+    strategies = [desk.composition(name).text for name in strategies]
+    match = match and desk.composition(match).text
     if text:
-        suite = load_suite(text, lab)
+        suite = load_suite(text, desk)
         content = suite.model_dump() | ({"seeds": seeds} if seeds else {})
         if any(map(is_open, strategies or suite.strategies)):
             match = match or suite.match
@@ -70,7 +70,7 @@ def choose_suite(
     # What others are matched to comes along as well.
     names = dict.fromkeys([*content["strategies"], *([match] if match else [])])
     content |= {"match": match, "strategies": list(names)}
-    return make_suite(content, lab, where=text or "command line")
+    return make_suite(content, desk, where=text or "command line")
 
 
 def _adhoc(given: dict[str, Any], strategies: list[str]) -> dict[str, Any]:

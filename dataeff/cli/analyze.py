@@ -4,10 +4,9 @@ from typing import Any
 
 import click
 
-from dataeff.cli.adhoc import adhoc_options, choose_suite
+from dataeff.cli.adhoc import adhoc_options
 from dataeff.cli.options import device_option, training_options
 from dataeff.cli.show import console
-from dataeff.errors import DataeffError, UnknownName, did_you_mean
 
 
 @click.command()
@@ -40,57 +39,24 @@ def analyze(analysis, suite, results, plugin_dirs, **options):
     dataeff analyze mixtrain --dataset digits --model resnet8 --epochs 10
     dataeff analyze 'overlap[other=resnet20,models=3]' quickstart
     """
-    from dataeff.analysis.study import Study, check_figures
     from dataeff.bench.progress import StudyWatch
-    from dataeff.lab import Lab, pick_device
-    from dataeff.notation import parse_one
-    from dataeff.plugins import load_plugins
+    from dataeff.bench.service import PluginService
+    from dataeff.cli.drawing import Drawing
 
-    installed = load_plugins(plugin_dirs)
-    if analysis is None:
-        known = [f"{entry.name} ({entry.summary})" for entry in installed.analyses.entries()]
-        raise DataeffError(f"Name an analysis: {', '.join(known) or 'none is installed'}")
-    seed, figures = options["seed"], options["figures"]
-    part = parse_one(analysis)
-    entry = installed.analyses[part.name]
-    values = entry.read(part.params)
-    check_figures(entry, figures)
-    # Where there is no such device, that is told before the first figure fails for it.
-    device = str(pick_device(options["device"]))
-    lab = Lab(installed, device, options["data_root"])
-    # A suite needs a strategy, even where the analysis brings its own.
-    chosen = choose_suite(lab, suite, [] if suite else ["baseline"], options)
-    task_name = _pick_task(chosen, options["task_name"])
-    home = results / chosen.name / "analysis"
-    folder = home / part.name
-    # A folder of its own for what would overwrite the rest.
-    folder /= task_name if len(chosen.tasks) > 1 else ""
-    folder /= f"seed{seed}" if seed else ""
-    with StudyWatch(console) as watch:
-        study = Study(
-            chosen.name,
-            task_name,
-            chosen.tasks[task_name],
-            folder,
-            lab,
-            seed=seed,
-            asked=figures,
-            fresh=options["fresh"],
-            results=results,
-            # One analysis may need what another one has trained.
-            runs=home / "runs",
-            watch=watch,
-            tell=lambda line: console.print(line, markup=False, soft_wrap=True),
-        )
-        entry.factory(study, **values)
+    # As long as it takes: what is trained here says nothing for a while.
+    service = PluginService(Drawing, plugin_dirs, limit=10**6)
+    try:
+        with StudyWatch(console) as watch:
+
+            def hear(told: Any) -> None:
+                if isinstance(told, str):
+                    console.print(told, markup=False, soft_wrap=True)
+                else:
+                    watch.show(**told)
+
+            order = {"analysis": analysis, "suite": suite, "results": str(results), **options}
+            order["data_root"] = options["data_root"] and str(options["data_root"])
+            folder = service.call("draw", order, hear=hear)
+    finally:
+        service.end()
     click.echo(f"\nWritten: {folder}/")
-
-
-def _pick_task(suite: Any, name: str | None) -> str:
-    tasks = ", ".join(suite.tasks)
-    if name is None and len(suite.tasks) > 1:
-        raise DataeffError(f"{suite.name} has several tasks; add --task with one of: {tasks}.")
-    if name is not None and name not in suite.tasks:
-        hint = did_you_mean(name, suite.tasks) or f" It has: {tasks}."
-        raise UnknownName(f"{suite.name} has no task {name!r}.{hint}")
-    return name or next(iter(suite.tasks))

@@ -14,6 +14,9 @@ from dataeff.cli.listed import detail, for_people, heading
 from dataeff.cli.options import PATH, listing_options, plugins_dir_option
 from dataeff.errors import DataeffError
 
+# Seconds that a strategy has to be checked.
+_CHECKING = 1800.0
+
 
 @click.group(cls=Commands)
 def plugins() -> None:
@@ -81,11 +84,15 @@ def plugins_new(name, into, plugin_dirs):
 @plugins_dir_option
 def plugins_check(name, model, plugin_dirs):
     """Run the conformance kit on the strategy NAME, or name[key=value]."""
-    from dataeff.plugins import load_plugins
-    from dataeff.testing import check_strategy
+    from dataeff.bench.checking import Checking
+    from dataeff.bench.service import PluginService
 
-    for line in check_strategy(name, installed=load_plugins(plugin_dirs), model=model):
-        click.echo(f"ok  {line}")
+    service = PluginService(Checking, plugin_dirs, limit=_CHECKING)
+    try:
+        for line in service.call("check", name, model):
+            click.echo(f"ok  {line}")
+    finally:
+        service.end()
     click.echo(f"{name} conforms.")
 
 

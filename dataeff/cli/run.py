@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,9 +18,10 @@ from dataeff.errors import DataeffError
 
 if TYPE_CHECKING:
     from dataeff.bench.cells import Again, Settings
+    from dataeff.bench.desk import Desk
     from dataeff.bench.schedule import Schedule
+    from dataeff.bench.suite import Suite
     from dataeff.foretell.preview import Coming, Preview
-    from dataeff.lab import Lab
 
 
 @click.command()
@@ -83,55 +85,59 @@ def run(suite, strategies, plugin_dirs, **options):
     dataeff run quickstart --dry-run
     dataeff run --dataset digits --model resnet8 --epochs 10 -s baseline -s amp
     """
-    from dataeff.bench.asked import write_suite
     from dataeff.bench.cells import Settings
-    from dataeff.bench.schedule import Schedule
-    from dataeff.foretell.preview import Coming, check_setups
-    from dataeff.lab import Lab
-    from dataeff.plugins import load_plugins
-    from dataeff.report.due import Looking
+    from dataeff.bench.desk import open_desk
 
-    fresh, flagged, controls = (options[key] for key in ("fresh", "rerun_flagged", "controls"))
-    if fresh and flagged:
+    if options["fresh"] and options["rerun_flagged"]:
         raise DataeffError("--fresh runs all cells again; leave it out, or --rerun-flagged.")
     how = {key: options[key] for key in ("results", "device", "data_root", "in_process", "timeout")}
     settings = Settings(plugin_dirs=plugin_dirs, **how)
-    lab = Lab(load_plugins(plugin_dirs), settings.device, settings.data_root)
-    chosen = choose_suite(lab, suite, list(strategies), options)
-    if controls is not None:
-        # A suite that names its controls keeps to these.
-        chosen.controls = controls and (chosen.controls or True)
-    looking = Looking(settings.results / chosen.name)
-    schedule = Schedule(chosen, lab, settings.results, fresh, looking)
-    again = _again(fresh, flagged)
+    with open_desk(settings) as desk:
+        chosen = choose_suite(desk, suite, list(strategies), options)
+        if (controls := options["controls"]) is not None:
+            # A suite that names its controls keeps to these.
+            chosen.controls = controls and (chosen.controls or True)
+        _run_suite(chosen, desk, settings, options)
+
+
+def _run_suite(suite: Suite, desk: Desk, settings: Settings, options: Mapping[str, Any]) -> None:
+    """Run a suite and show its leaderboard, or say what that would cost."""
+    from dataeff.bench.asked import write_suite
+    from dataeff.bench.schedule import Schedule
+    from dataeff.foretell.preview import Coming, check_setups
+    from dataeff.report.due import Looking
+
+    folder, fresh = settings.results / suite.name, options["fresh"]
+    looking = Looking(folder)
+    schedule = Schedule(suite, desk, settings.results, fresh, looking)
+    again = _again(fresh, options["rerun_flagged"])
     coming = Coming(schedule.cells, again, schedule.unsolved, not settings.in_process)
     if options["dry_run"]:
-        _preview(schedule, coming, lab)
-        _warn(schedule, lab)
+        _preview(schedule, coming, desk)
+        _warn(schedule, desk)
         return
-    check_setups(coming, lab)
-    _warn(schedule, lab)
+    check_setups(coming, desk)
+    _warn(schedule, desk)
     if not options["yes"]:
-        _ask(schedule, coming, lab)
-    folder, command = settings.results / chosen.name, _command()
-    looking.before = partial(write_suite, schedule, folder, command)
+        _ask(schedule, coming, desk)
+    looking.before = partial(write_suite, schedule, folder, _command())
     looking.before()
     if fresh:
         schedule.forget()
-    _run(schedule, lab, settings, again)
+    _run(schedule, desk, settings, again)
     looking.make(schedule.stages.last)
     show(folder)
     _tell_failures(schedule)
 
 
-def _run(schedule: Schedule, lab: Lab, settings: Settings, again: Again) -> None:
+def _run(schedule: Schedule, desk: Desk, settings: Settings, again: Again) -> None:
     """Run what is planned."""
     from dataeff.bench.progress import Watch
     from dataeff.bench.runner import run_cells
 
     with Watch(console) as watch:
         schedule.matches.tell = watch.say
-        run_cells(schedule, lab, settings, watch, again)
+        run_cells(schedule, desk, settings, watch, again)
 
 
 def _tell_failures(schedule: Schedule) -> None:
@@ -161,12 +167,12 @@ def _again(fresh: bool, flagged: bool) -> Again:
     return (lambda record: bool(record and flags_of(record))) if flagged else never
 
 
-def _preview(schedule: Schedule, coming: Coming, lab: Lab) -> None:
+def _preview(schedule: Schedule, coming: Coming, desk: Desk) -> None:
     from dataeff.foretell import preview
     from dataeff.report.terminal import aligned
 
     with console.status("Measuring a few steps of each strategy"):
-        costs = preview.preview(coming, lab)
+        costs = preview.preview(coming, desk)
     click.echo("\n".join(aligned(*preview.table(costs))))
     click.echo(f"\n{preview.sentence(costs)} {preview.REMARK}")
     if patterns := list(dict.fromkeys(text for text, _ in schedule.unsolved)):
@@ -220,7 +226,7 @@ def _coming_looks(costs: Preview, schedule: Schedule) -> list[str]:
     return said
 
 
-def _warn(schedule: Schedule, lab: Lab) -> None:
+def _warn(schedule: Schedule, desk: Desk) -> None:
     """Say before the run where a test set cannot resolve the margin."""
     from dataeff.bench.results import settled
     from dataeff.report.margin import Resolution, unresolved
@@ -230,7 +236,7 @@ def _warn(schedule: Schedule, lab: Lab) -> None:
     for name, task in suite.tasks.items():
         if name not in coming:
             continue
-        images = len(lab.on_cpu().data(task).test)
+        images = desk.facts(task).test_samples
         listed = len(suite.strategies) - 1
         given = Resolution(suite.seeds, listed, images, schedule.stages.typical(name))
         if said := unresolved(name, suite.margin, given):
@@ -251,13 +257,13 @@ def _someone_is_there() -> bool:
     return console.is_terminal and sys.stdin.isatty()
 
 
-def _ask(schedule: Schedule, coming: Coming, lab: Lab) -> None:
+def _ask(schedule: Schedule, coming: Coming, desk: Desk) -> None:
     """Ask before a long run, where somebody is there to answer."""
     from dataeff.foretell import preview
 
     if not _someone_is_there():
         return
-    costs = preview.quick(coming, lab)
+    costs = preview.quick(coming, desk)
     more, pilots = _seconds_of_line(costs, schedule), _seconds_of_pilots(costs, schedule)
     if not preview.asks(costs.seconds + more + pilots):
         return

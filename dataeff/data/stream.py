@@ -52,6 +52,10 @@ class StreamSplit(Split):
         pinned._pin, pinned._idle = True, []
         return pinned
 
+    def paths(self) -> list[str]:
+        """Return the file of each sample."""
+        return [os.fsdecode(file) for file in self._files.files]
+
     def stream(self, batches: Sequence[Tensor], augment: View) -> Iterator[Tensor]:
         """Yield the images of each batch of indices: plain, or augmented for (seed, epoch)."""
         # A loader serves one stream at a time: scoring may begin while training is half-way.

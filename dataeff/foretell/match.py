@@ -7,7 +7,6 @@ from heapq import merge
 from pathlib import Path
 from statistics import fmean, median, stdev
 from time import perf_counter
-from typing import Self
 
 import torch
 
@@ -51,10 +50,7 @@ class Pilot:
         self._lab, self._task, self._reference = lab, task, reference
         self._folder = tempfile.TemporaryDirectory(prefix="dataeff-pilot-")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
+    def close(self) -> None:
         """Leave disk, memory and loader processes to the cells."""
         self._folder.cleanup()
         let_go(self._lab.device)

@@ -1,23 +1,24 @@
 """The pace of a strategy on a task: set up as a cell does it, measured for a few steps."""
 
 import gc
-import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 
 # Every optimizer asks for it: cells find it loaded, and so it must not be timed here.
 import torch._dynamo
 
-from dataeff.bench.cells import Cell
+from dataeff.composition import Composition
 from dataeff.errors import DataeffError, Refused
 from dataeff.foretell.steps import ShortJob, Trial, reason, state_bytes, table_bytes
 from dataeff.lab import Lab
 from dataeff.training.rng import derive
 from dataeff.training.run import Run
+from dataeff.training.task import Task
 
 # Seconds that the process of a cell takes beside what is measured: reading data, building the
 # network, warming up, training. 0.4 on two cores, for its start, its plugins and its files.
@@ -67,6 +68,15 @@ class Estimate:
         return self.cells * sum(filter(math.isfinite, self.parts))
 
 
+class Setup(NamedTuple):
+    """What is set up: a composition on a task; `record` is what its cell's record takes on disk."""
+
+    task: Task
+    composition: Composition
+    seed: int
+    record: int = 0
+
+
 Pace = Callable[[Estimate, Run], Estimate]
 """Fills a line with what was measured of a strategy, for cells that are as long as a run."""
 
@@ -84,7 +94,7 @@ class Site:
         self.lab, self.steps, self.apart, self.by_first = lab, steps, apart, by_first
         self._pace: Pace | None = None
 
-    def fill(self, line: Estimate, cell: Cell) -> Estimate:
+    def fill(self, line: Estimate, cell: Setup) -> Estimate:
         """Measure the cell's strategy, and extrapolate; what goes wrong is said on the line."""
         try:
             with self._job(cell) as job:
@@ -95,7 +105,7 @@ class Site:
         except Exception as error:
             return replace(line, trouble=reason(error))
 
-    def refusal(self, cell: Cell) -> str:
+    def refusal(self, cell: Setup) -> str:
         """Return what the cell's strategy has against this task; nothing where it takes it.
 
         What else goes wrong is left for the cell to report.
@@ -107,7 +117,7 @@ class Site:
             return str(error) if isinstance(error, Refused) else ""
 
     @contextmanager
-    def _job(self, cell: Cell) -> Iterator[ShortJob]:
+    def _job(self, cell: Setup) -> Iterator[ShortJob]:
         """Set a run up, short and timed."""
         # Before the clock starts: loading is counted by itself, as each process pays it.
         self.lab.data(cell.task)
@@ -120,7 +130,7 @@ class Site:
             job.set_up()
             yield job
 
-    def _measure(self, job: ShortJob, cell: Cell) -> Pace:
+    def _measure(self, job: ShortJob, cell: Setup) -> Pace:
         trial, data = job.trial, self.lab.data(cell.task)
         job.warm_up()
         start = trial.now()
@@ -136,8 +146,9 @@ class Site:
             # Without what it should have prepared, it cannot train: that is not what went wrong.
             raise DataeffError(trouble) from None
         validation = trial.test(job.run, data.train, job.run.split("validation"))
-        test = trial.test(job.run, data.test, torch.arange(len(data.test)))
-        disk = table_bytes(job.run) + _record_bytes(cell, data.classes) + _HEADER
+        # By training samples: the test set need not be in this process.
+        test = trial.test(job.run, data.train, torch.arange(len(data.test)) % len(data.train))
+        disk = table_bytes(job.run) + cell.record + _RECORD + _CLASS * data.classes + _HEADER
         # A bit per test image.
         disk += len(data.test) // 8
         checkpoint = state_bytes(job.run) + sum(trial.children)
@@ -169,10 +180,3 @@ def let_go(device: torch.device) -> None:
     module = torch.get_device_module(device)
     if hasattr(module, "empty_cache"):
         module.empty_cache()
-
-
-def _record_bytes(cell: Cell, classes: int) -> int:
-    what, scene = cell.composition, cell.scene
-    told = [what.parameters, what.sources, scene.conditions, scene.provenance]
-    repeated = json.dumps([cell.task.model_dump(mode="json"), *told], indent=1, default=str)
-    return _RECORD + _CLASS * classes + len(repeated)

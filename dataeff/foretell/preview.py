@@ -1,16 +1,25 @@
 """Before cells are run: what they will take, by a few measured steps; what strategies refuse."""
 
+from __future__ import annotations
+
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
 
 from dataeff.bench.cells import Again, Cell
+from dataeff.bench.guest import Died
 from dataeff.bench.results import settled
 from dataeff.errors import Refused
-from dataeff.foretell.pace import Estimate, Site, let_go
-from dataeff.lab import Lab
+from dataeff.foretell.pace import Estimate
 from dataeff.notation import is_open
 from dataeff.plural import counted
+
+if TYPE_CHECKING:
+    from dataeff.bench.desk import Desk
 
 REMARK = (
     "Estimated from the first steps of each strategy, with this machine as busy as it is now. "
@@ -90,7 +99,7 @@ class Coming:
 
 def preview(
     coming: Coming,
-    lab: Lab,
+    desk: Desk,
     steps: int = 5,
     tell: Callable[[str], None] = lambda line: None,
     by_first: bool = False,
@@ -99,62 +108,79 @@ def preview(
 
     Nothing is written. What goes wrong with one strategy is said on its line.
     """
-    lines = []
+    lines: list[Estimate] = []
+    how = {"steps": steps, "apart": coming.apart, "by_first": by_first}
     for group in coming.by_task():
-        site = Site(lab, steps, coming.apart, by_first)
         busy = any(line.cells for line, _ in group)
-        for line, cell in group:
-            if line.cells or (by_first and busy):
-                tell(f"Measuring {line.strategy} on {line.task}")
-                line = site.fill(line, cell)
-            lines.append(line)
-    let_go(lab.device)
+        wanted = [(line, cell) for line, cell in group if line.cells or (by_first and busy)]
+        told = [(line, cell.strategy, cell.seed, _record_bytes(cell)) for line, cell in wanted]
+        filled = iter(desk.estimate(group[0][1].task, told, tell, **how) if told else ())
+        chosen = [line for line, _ in wanted]
+        lines += [next(filled) if line in chosen else line for line, _ in group]
+    desk.let_go()
     return Preview(tuple(lines))
 
 
-def quick(coming: Coming, lab: Lab) -> Preview:
+def _record_bytes(cell: Cell) -> int:
+    """Return the bytes of what run.json repeats of its cell."""
+    what, scene = cell.composition, cell.scene
+    told = [what.parameters, what.sources, scene.conditions, scene.provenance]
+    repeated = json.dumps([cell.task.model_dump(mode="json"), *told], indent=1, default=str)
+    return len(repeated)
+
+
+def quick(coming: Coming, desk: Desk) -> Preview:
     """Measure the first strategy of each task, and give its pace to the others.
 
     The others are only set up, for that is where a schedule becomes shorter: what they would
     prepare, and what they save in an epoch, is not seen.
     """
-    return preview(coming, lab, steps=3, by_first=True)
+    return preview(coming, desk, steps=3, by_first=True)
 
 
 # Refusing --------------------------------------------------------------------------------------
 
 
-def check_setups(coming: Coming, lab: Lab) -> None:
+def check_setups(coming: Coming, desk: Desk) -> None:
     """Set up each strategy that has cells to run, once per task; raise what the first refuses with.
 
-    Controls that may join are left to their cells.
+    Controls that may join are left to their cells, and so is a strategy whose process dies of it.
     """
     groups = list(coming.by_task())
     for group in groups:
-        asked = [_ways(line.strategy, cell, lab) for line, cell in group if line.cells]
-        asked = [ways for ways in asked if ways[0].composition.has_hook("setup")]
-        if asked and (why := _refusal(asked, lab)):
+        asked = [_ways(line.strategy, cell, desk) for line, cell in group if line.cells]
+        asked = [ways for ways in asked if desk.composition(ways[0].strategy).has_setup]
+        if asked and (why := _refusal(asked, desk)):
             raise Refused(f"{group[0][0].task}: {why}" if len(groups) > 1 else why)
 
 
-def _ways(strategy: str, cell: Cell, lab: Lab) -> list[Cell]:
+def _ways(strategy: str, cell: Cell, desk: Desk) -> list[Cell]:
     """Return what is to be set up: for a pattern, the values without which there is no search."""
     if not is_open(strategy):
         return [cell]
-    pattern = lab.composition(strategy)
-    return [replace(cell, composition=pattern.at(value)) for value in pattern.range.guesses]
+    pattern = desk.composition(strategy)
+    guesses = pattern.range.guesses if pattern.range else ()
+    return [replace(cell, composition=desk.filled(pattern, value)) for value in guesses]
 
 
-def _refusal(asked: list[list[Cell]], lab: Lab) -> str:
+def _refusal(asked: list[list[Cell]], desk: Desk) -> str:
     """Return what the first strategy says that can be had in none of its ways, if there is one."""
     refused: list[tuple[list[Cell], str]] = []
     # The CPU first, to leave an accelerator's memory alone; but it may be all that is refused.
-    for here in dict.fromkeys((lab.on_cpu(), lab)):
-        told = [(ways, [Site(here).refusal(cell) for cell in ways]) for ways in asked]
+    for on_cpu in (True, False) if desk.device != torch.device("cpu") else (True,):
+        told = [(ways, [_says(cell, desk, on_cpu) for cell in ways]) for ways in asked]
         refused = [(ways, reasons[0]) for ways, reasons in told if all(reasons)]
         asked = [ways for ways, _ in refused]
-        let_go(here.device)
+    desk.let_go()
     return refused[0][1] if refused else ""
+
+
+def _says(cell: Cell, desk: Desk, on_cpu: bool) -> str:
+    try:
+        return desk.refusal(cell.task, cell.strategy, cell.seed, on_cpu)
+    except Died:
+        # Its cell will say so, and all others can be run.
+        return ""
 
 
 # Showing ---------------------------------------------------------------------------------------

@@ -47,10 +47,17 @@ class Result:
 
 
 def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result:
-    """Train a run that is set up, from its start or from its checkpoint, and measure it."""
-    run, task = job.run, job.task
+    """Train a run that is set up, from its start or from its checkpoint, and measure it.
 
-    def tested() -> dict[str, Any]:
+    Where the run has a host, that one tests it, and nothing of the test set is returned.
+    """
+    run, task, host = job.run, job.task, job.place.host
+
+    def tested(epoch: int) -> dict[str, Any]:
+        job.tested = epoch
+        if host:
+            host.test(job)
+            return {}
         for line in job.history:
             line.pop("test_classes", None)
         figures = _evaluated(job, test, torch.arange(len(test)))
@@ -63,7 +70,7 @@ def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result
         validation = validated(job)
         line = _epoch_record(job) | _named("validation", validation)
         if number % task.test_every == 0 or number == run.epoch_count:
-            line |= tested()
+            line |= tested(run.epoch)
         job.history.append(line)
         if job.guard:
             job.guard.sample()
@@ -85,9 +92,10 @@ def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result
         train(job, measure)
     except Diverged as diverged:
         status, error = "diverged", str(diverged)
-    if job.history and not any(key.startswith("test_") for key in job.history[-1]):
-        # It ended early, between two tests.
-        job.history[-1] |= tested()
+    last = job.history[-1] if job.history else {}
+    if last and job.tested != last["epoch"] and "test_top1" not in last:
+        # It ended early, between two tests, or was resumed at its end.
+        last |= tested(last["epoch"])
     record = {"status": status, "error": error} | _record(job)
     return Result(record, job.history, sample_columns(run), job)
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from dataeff.composition import watching
 from dataeff.hookspecs import hookimpl
 from dataeff.strategy import Strategy
+from dataeff.training.host import ClockOnly
 from dataeff.training.rng import derive
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def make_child(job: AnyJob, what: Child) -> AnyJob:
         strategies.append(watching(Until(what.until)))
     folder = job.place.folder
     below = folder / "children" / f"{what.name}-{what.k}-{known:x}" if folder else None
-    place = replace(job.place, folder=below, shelf=None, saves=True)
+    host = job.place.host and ClockOnly(job.place.host)
+    place = replace(job.place, folder=below, shelf=None, saves=True, host=host)
     child = type(job)(job.task, strategies, seed, replace(job.ground, train=job.train), place)
     child.run.trainable, child.run.epochs = trainable, what.epochs
     child.set_up()

@@ -20,6 +20,7 @@ from dataeff.training.artefact import Shelf
 from dataeff.training.checks import Checks
 from dataeff.training.child import Child, child_seed, make_child
 from dataeff.training.defaults import DefaultLoop
+from dataeff.training.host import Host
 from dataeff.training.loop import train
 from dataeff.training.machine import Guard
 from dataeff.training.meter import Meter
@@ -48,12 +49,14 @@ class Ground:
 class Place:
     """Where a run keeps things: checkpoints and nested runs in a folder, scores on a shelf.
 
-    One that `saves` nothing keeps its nested runs there all the same.
+    One that `saves` nothing keeps its nested runs there all the same. A `host` keeps what
+    strategies must not reach.
     """
 
     folder: Path | None = None
     shelf: Shelf | None = None
     saves: bool = True
+    host: Host | None = None
 
 
 Evaluate = Callable[["Job"], Mapping[str, float]]
@@ -76,7 +79,7 @@ class Job:
         self.task, self.ground, self.place = task, ground, place
         self.train = ground.train
         self.layout = torch.channels_last if task.channels_last else torch.contiguous_format
-        self.meter = Meter(ground.device)
+        self.meter = Meter(ground.device, place.host.mark if place.host else None)
         self.guard: Guard | None = None
         self.module: nn.Module
         self.version = "0"
@@ -85,6 +88,7 @@ class Job:
         self.train_loss = self.kept = self.mixed = math.nan
         self.history: list[dict[str, Any]] = []
         self.hits: Tensor | None = None
+        self.tested = -1
         self.artefacts: list[dict[str, Any]] = []
         self.default = DefaultLoop()
         self.run = Run(self, strategies, seed)
@@ -237,8 +241,12 @@ class Job:
         """Write a checkpoint, off the clock, if the run has a folder."""
         if self.place.folder and self.place.saves:
             checkpoint.save(self, self.place.folder / "checkpoint.pt")
+            if self.place.host:
+                self.place.host.saved(self.run.epoch)
 
     def resume(self) -> None:
         """Go on from the checkpoint in the run's folder, if there is one."""
         if self.place.folder and (self.place.folder / "checkpoint.pt").exists():
             checkpoint.load(self, self.place.folder / "checkpoint.pt")
+            if self.place.host:
+                self.place.host.resumed(self.run.epoch)

@@ -4,7 +4,7 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -31,11 +31,13 @@ class Meter:
     device's own timeline and added up when that clock stops.
 
     `energy` holds joules per clock where the device has a counter, and nothing where it has none,
-    where the counter failed, or where a part of the run went without.
+    where the counter failed, or where a part of the run went without. `mark` is told when a clock
+    that counts begins or stands still.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, mark: Callable[[bool], None] | None = None) -> None:
         self.device = device
+        self._mark, self._counts = mark, False
         self._stamp = time.perf_counter if device.type in ("cpu", "meta") else self._event
         self.wall: dict[str, Any] = Counter()
         self.process: dict[str, Any] = Counter()
@@ -65,6 +67,7 @@ class Meter:
         """Charge what happens inside to this clock."""
         self._charge()
         self.running.append(name)
+        self._tell()
         outer, self._off = self._off, name if name.startswith("off_") else self._off
         try:
             with self.during("other"):
@@ -72,6 +75,7 @@ class Meter:
         finally:
             self._charge()
             self.running.pop()
+            self._tell()
             self._off = outer
 
     @contextmanager
@@ -82,6 +86,12 @@ class Meter:
                 yield
         finally:
             del self.wall["paused"], self.process["paused"], self.energy["paused"]
+
+    def _tell(self) -> None:
+        counts = self.running[-1:] in (["prepare"], ["train"])
+        if self._mark and counts != self._counts:
+            self._mark(counts)
+        self._counts = counts
 
     def _charge(self) -> None:
         end = (self._phase, self._stamp())

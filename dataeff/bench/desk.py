@@ -1,0 +1,229 @@
+"""The desk: what the runner knows of plugins, as plain data; their code runs in another process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+
+from dataeff.bench.evaluator import Evaluator
+from dataeff.bench.seals import key_file
+from dataeff.bench.service import Hear, PluginService, unheard
+from dataeff.bench.sketch import Facts, Kind, Sketch
+from dataeff.bench.work import Work, begin
+from dataeff.foretell.pace import Estimate
+from dataeff.lab import Lab, pick_device
+from dataeff.plugins import load_plugins
+
+if TYPE_CHECKING:
+    from dataeff.bench.cells import Settings
+    from dataeff.training.task import Task
+
+
+class Asked(Protocol):
+    """Work, here or in another process."""
+
+    def call(self, name: str, *given: Any, hear: Hear = unheard) -> Any:
+        """Call a method of it by name."""
+
+
+@dataclass(eq=False)
+class Beside:
+    """Work in this process, for debugging and tests."""
+
+    lab: Lab
+
+    def __post_init__(self) -> None:
+        self._work = Work(self.lab, lambda told: self._hear(told))
+        self._hear: Hear = unheard
+
+    def call(self, name: str, *given: Any, hear: Hear = unheard) -> Any:
+        """Call a method of it by name."""
+        self._hear = hear
+        return getattr(self._work, name)(*given)
+
+
+class Apart:
+    """Work in another process; a plugin that ends or hangs it is left out from then on."""
+
+    def __init__(self, settings: Settings) -> None:
+        closed = {str(settings.results): "results", str(key_file().parent): "keys"}
+        given = (settings.plugin_dirs, settings.device, closed)
+        self.service = PluginService(begin, *given, limit=settings.timeout)
+        self._taken: list[tuple[Any, ...]] = []
+
+    def call(self, name: str, *given: Any, hear: Hear = unheard) -> Any:
+        """Call a method of it by name; a new process is told what the one before was given."""
+        if not self.service.begun:
+            for taken in self._taken:
+                self.service.call("take", *taken)
+        if name == "take":
+            self._taken.append(given)
+        return self.service.call(name, *given, hear=hear)
+
+
+@contextmanager
+def open_desk(settings: Settings) -> Iterator[Desk]:
+    """Yield a desk, with processes for as long as it is needed; or without, for debugging."""
+    if settings.in_process:
+        lab = Lab(load_plugins(settings.plugin_dirs), settings.device, settings.data_root)
+        yield Desk.beside(lab)
+        return
+    desk = Desk.apart(settings)
+    try:
+        yield desk
+    finally:
+        desk.end()
+
+
+class Desk:
+    """What the runner asks about strategies, data and networks; answers are kept."""
+
+    def __init__(
+        self, asked: Asked, device: torch.device, evaluator: Evaluator | None = None
+    ) -> None:
+        self._asked, self.device, self.evaluator = asked, device, evaluator
+        self._known: dict[str, Sketch] = {}
+        self._facts: dict[tuple[str, int, str], Facts] = {}
+
+    @classmethod
+    def beside(cls, lab: Lab) -> Desk:
+        """Return a desk whose work is done in this process."""
+        return cls(Beside(lab), lab.device)
+
+    @classmethod
+    def apart(cls, settings: Settings) -> Desk:
+        """Return a desk whose work is done in other processes."""
+        asked = Apart(settings)
+
+        def sources(task: Task) -> Sequence[str]:
+            return asked.call("sources", _told(task))
+
+        return cls(asked, pick_device(settings.device), Evaluator(settings, sources))
+
+    @property
+    def lab(self) -> Lab | None:
+        """Return the lab of this process, where work is done here."""
+        return self._asked.lab if isinstance(self._asked, Beside) else None
+
+    @property
+    def broken(self) -> dict[str, str]:
+        """Return the plugins that ended or hung the process that imported them, and how."""
+        return self._asked.service.broken if isinstance(self._asked, Apart) else {}
+
+    def end(self) -> None:
+        """End the processes."""
+        if isinstance(self._asked, Apart):
+            self._asked.service.end()
+        if self.evaluator:
+            self.evaluator.end()
+
+    # What is installed ------------------------------------------------------------------------
+
+    def plugins(self) -> list[dict[str, Any]]:
+        """List the plugins: name, version, source, and why one is broken."""
+        return self._asked.call("plugins")
+
+    def suite_file(self, name: str) -> Path:
+        """Return the file of a suite that is registered by name."""
+        return Path(self._asked.call("suite_file", name))
+
+    def check_dataset(self, text: str) -> None:
+        """Refuse a dataset that nobody has registered, or parameters that it does not take."""
+        self._asked.call("check_dataset", text)
+
+    # Compositions -----------------------------------------------------------------------------
+
+    def composition(self, text: str) -> Sketch:
+        """Return a composition as typed; a text is asked for once, its canonical form never."""
+        if text not in self._known:
+            self._known[text] = self._keep(self._asked.call("describe", text))
+        return self._known[text]
+
+    def filled(self, pattern: Sketch, value: float) -> Sketch:
+        """Return a composition with the open value filled in."""
+        return self._keep(self._asked.call("filled", pattern.text, value))
+
+    def kinds(self, wanted: bool | list[str]) -> list[Kind]:
+        """Return the strategies that the line is made of: all, none, or those named."""
+        return [Kind(*told) for told in self._asked.call("kinds", wanted)] if wanted else []
+
+    def at_cost(self, kind: Kind, share: float) -> Sketch:
+        """Return one of these that costs this share of the reference."""
+        return self._keep(self._asked.call("at_cost", kind.name, share))
+
+    def _keep(self, told: dict[str, Any]) -> Sketch:
+        sketch = Sketch.of(told)
+        return self._known.setdefault(sketch.text, sketch)
+
+    # Data and networks ------------------------------------------------------------------------
+
+    def facts(self, task: Task) -> Facts:
+        """Look at the task's data and network; fail with one sentence where there are none."""
+        key = (task.dataset, task.workers, task.model)
+        if key not in self._facts:
+            self._facts[key] = self._found(task)
+        return self._facts[key]
+
+    def _found(self, task: Task) -> Facts:
+        data: Any
+        if self.evaluator:
+            data = self.evaluator.shared(task)
+            self._asked.call("take", _told(task), asdict(data))
+            tests = data.test_samples
+        else:
+            assert self.lab, "who has no evaluator has a lab"
+            data = self.lab.on_cpu().data(task)
+            tests = len(data.test)
+        network = self._asked.call("network", _told(task), data.classes, data.shape)
+        return Facts(data.fingerprint, network, data.classes, tests)
+
+    # Foretelling ------------------------------------------------------------------------------
+
+    def refusal(self, task: Task, text: str, seed: int, on_cpu: bool) -> str:
+        """Return what a strategy has against a task; nothing where it takes it."""
+        return self._asked.call("refusal", _told(task), text, seed, on_cpu)
+
+    def estimate(
+        self, task: Task, lines: Sequence[tuple[Estimate, str, int, int]], hear: Hear, **how: Any
+    ) -> list[Estimate]:
+        """Measure strategies on a task, as `Site` does: a line, a composition, a seed, bytes."""
+        told = [(asdict(line), *rest) for line, *rest in lines]
+        filled = self._asked.call("estimate", _told(task), told, how, hear=hear)
+        return [Estimate(**line) for line in filled]
+
+    def let_go(self) -> None:
+        """Leave memory and loader processes of what was set up to the cells."""
+        self._asked.call("let_go")
+
+    @contextmanager
+    def pilot(self, task: Task, reference: str) -> Iterator[Piloting]:
+        """Measure what strategies cost beside a reference, inside."""
+        self._asked.call("begin_pilot", _told(task), reference)
+        try:
+            yield Piloting(self._asked)
+        finally:
+            self._asked.call("end_pilot")
+
+
+@dataclass(frozen=True, eq=False)
+class Piloting:
+    """A pilot that has begun."""
+
+    asked: Asked
+
+    def pace(self, strategy: str) -> float:
+        """Return the time of a run over its counted work, both as shares of the reference's."""
+        return self.asked.call("pace", strategy)
+
+    def cost(self, strategy: str, target: float) -> float:
+        """Return the time of a whole run as a share of the reference's."""
+        return self.asked.call("cost", strategy, target)
+
+
+def _told(task: Task) -> dict[str, Any]:
+    return task.model_dump(mode="json")

@@ -1,0 +1,73 @@
+"""Seals: a keyed hash of every record, kept outside its folder, by a key outside the results.
+
+Whoever changes a record afterwards cannot seal it again without the key, which no strategy's
+process may open.
+"""
+
+import hashlib
+import hmac
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+_HEAD = "dataeff-seals 1"
+
+
+def key_file() -> Path:
+    """Return where the user's key is kept."""
+    home = os.environ.get("XDG_STATE_HOME", "")
+    folder = Path(home if os.path.isabs(home) else os.path.expanduser("~/.local/state"))
+    return folder / "dataeff" / "seal.key"
+
+
+def _key() -> bytes | None:
+    """Return the user's key, made when it is first needed; None where there is no place for it."""
+    path = key_file()
+    with suppress(OSError):
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with suppress(FileExistsError):
+                # Whole or not at all: two runners may be the first at once.
+                fresh = path.with_name(f"{path.name}.{os.getpid()}")
+                fresh.touch(mode=0o600)
+                fresh.write_bytes(secrets.token_bytes(32))
+                os.link(fresh, path)
+            fresh.unlink()
+        return path.read_bytes()
+    return None
+
+
+def _seal_of(content: bytes, cell: str, key: bytes) -> str:
+    # With its name, so that one cell's record does not pass for another's.
+    return hmac.new(key, cell.encode() + b"\0" + content, hashlib.sha256).hexdigest()
+
+
+def seal(record: Path) -> None:
+    """Seal the record of a cell as it stands: the last seal counts."""
+    key = _key()
+    if key is None:
+        return
+    cell, suite = record.parent.name, record.parent.parent
+    line = f"{cell} {_seal_of(record.read_bytes(), cell, key)}\n"
+    with open(suite / "seals", "ab") as file:
+        # In one write, so that those of two runners do not mix.
+        file.write(line.encode() if file.tell() else f"{_HEAD}\n{line}".encode())
+
+
+class Seals:
+    """The seals of a suite's cells."""
+
+    def __init__(self, suite: Path) -> None:
+        self._key = _key()
+        lines = []
+        with suppress(OSError, UnicodeDecodeError):
+            lines = (suite / "seals").read_text(encoding="utf-8").splitlines()
+        words = [line.split(" ") for line in lines if line != _HEAD]
+        self._seals = {pair[0]: pair[1] for pair in words if len(pair) == 2}
+
+    def holds(self, cell: str, content: bytes) -> bool | None:
+        """Say whether a record is as it was sealed; None where there is no seal, or no key."""
+        if self._key is None or cell not in self._seals:
+            return None
+        return hmac.compare_digest(self._seals[cell], _seal_of(content, cell, self._key))
