@@ -93,6 +93,14 @@ class Installed:
         # One that tries to leave the process is broken, too.
         except BaseException as error:
             plugin.error = f"{type(error).__name__}: {error}"
+            self._forget(plugin.name)
+
+    def _forget(self, source: str) -> None:
+        """Take back what a plugin has registered before it broke."""
+        for kind in _KINDS:
+            registry: Registry = getattr(self, kind)
+            for name in [name for name, entry in registry.items() if entry.source == source]:
+                del registry[name]
 
 
 def load_plugins(

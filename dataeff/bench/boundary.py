@@ -32,7 +32,6 @@ _PATHS = {
     "shutil.rmtree": (0,),
 }
 _STARTS = {
-    "_thread.start_new_thread": "thread",
     "subprocess.Popen": "process",
     "os.fork": "process",
     "os.posix_spawn": "process",
@@ -58,8 +57,20 @@ class Boundary:
     def draw(self) -> None:
         """Hold this process to it, for good."""
         self.closed = {_real(path): what for path, what in self.closed.items()}
-        # Whoever replaced these could go through: the hook holds its own.
         sys.addaudithook(_hook(self, HERE))
+        start = threading.Thread.start
+
+        # Python tells of threads only since 3.13.
+        def noted(thread: threading.Thread) -> None:
+            self.note("thread", text_of(HERE.now))
+            start(thread)
+
+        threading.Thread.start = noted  # type: ignore[method-assign]
+
+    def note(self, kind: str, where: str) -> None:
+        """Remember who was the first to start a thread or a process."""
+        if where:
+            self.started.setdefault(kind, where)
 
     def close(self, hidden: Iterable[str]) -> None:
         """Close what the test set lies in, too."""
@@ -98,7 +109,7 @@ def _hook(boundary: Boundary, here: Any) -> Callable[[str, tuple[Any, ...]], Non
         if not where or getattr(busy, "now", False):
             return
         if event in _STARTS:
-            boundary.started.setdefault(_STARTS[event], where)
+            boundary.note(_STARTS[event], where)
             return
         busy.now = True
         try:

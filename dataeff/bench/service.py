@@ -77,6 +77,8 @@ def _as_raised(message: dict[str, Any]) -> DataeffError:
     kind = getattr(errors, str(message["kind"]), DataeffError)
     if message["ours"] and isinstance(kind, type) and issubclass(kind, DataeffError):
         return kind(str(message["failed"]))
+    if message["where"].startswith(PLUGIN):
+        return Died(message["where"], f"{message['kind']}: {one_line(message['failed'])}")
     return DataeffError(one_line(told(message)))
 
 

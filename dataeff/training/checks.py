@@ -78,6 +78,9 @@ class Checks:
         if value.ndim != dims or (count is not None and len(value) != count):
             lines = "" if count is None else f" ({count} of them)"
             return f"it must return {what}{lines}, not a tensor of shape {tuple(value.shape)}."
+        job = self._job
+        if dims == 2 and not (job.run.epoch or job.meter.steps or _finite(value)):
+            return "its logits are not finite, before anything was trained."
         return ""
 
     def _losses(self, given: dict[str, Any], losses: Any) -> str:
