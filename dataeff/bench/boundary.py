@@ -65,7 +65,7 @@ class Boundary:
             self.note("thread", text_of(HERE.now))
             start(thread)
 
-        threading.Thread.start = noted  # type: ignore[method-assign]
+        threading.Thread.start = noted  # type: ignore[method-assign, assignment]
 
     def note(self, kind: str, where: str) -> None:
         """Remember who was the first to start a thread or a process."""

@@ -66,6 +66,10 @@ class Seals:
         words = [line.split(" ") for line in lines if line != _HEAD]
         self._seals = {pair[0]: pair[1] for pair in words if len(pair) == 2}
 
+    def of(self, cell: str) -> str:
+        """Return the seal of a cell, nothing where it has none."""
+        return self._seals.get(cell, "")
+
     def holds(self, cell: str, content: bytes) -> bool | None:
         """Say whether a record is as it was sealed; None where there is no seal, or no key."""
         if self._key is None or cell not in self._seals:

@@ -7,6 +7,7 @@ that a strategy states is held against the FLOPs of a batch that ran.
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ class Checks:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._whole: dict[tuple[str, torch.Size], float] = {}
+        # The batch whose work is counted in an epoch.
+        self._drawn = (-1, 0)
         strategies = job.run.strategies
         self._stating = [s.label for s in strategies if "compute_factor" in hooks_of(s.plugin)]
         self._of: dict[str, Callable[[dict[str, Any], Any], str]] = {
@@ -165,10 +168,15 @@ class Checks:
         """Return what the forward and the backward of a batch are to be done in.
 
         It counts the FLOPs of one batch per epoch, for runs with a strategy that states its share.
-        Counting takes a few milliseconds of the batch, on the clock: nobody else pays for it.
+        Which one is drawn, and by no stream that a strategy could look at. Counting takes a few
+        milliseconds of the batch, on the clock: nobody else pays for it.
         """
-        wanted = self._stating and self._job.calls.checking and not self._job.task.compile
-        return self._counting(batch) if wanted else _NOTHING
+        if not self._stating or self._job.task.compile:
+            return _NOTHING
+        run = self._job.run
+        if self._drawn[0] != run.epoch:
+            self._drawn = run.epoch, secrets.randbelow(max(1, run.batches))
+        return self._counting(batch) if run.batch == self._drawn[1] else _NOTHING
 
     @contextmanager
     def _counting(self, batch: Batch) -> Iterator[None]:

@@ -1,0 +1,167 @@
+"""Nobody is fooled: each way to cheat is prevented, or reported by the run or by verify."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from benches import TASK, Bench, record
+from cheats import PLUGIN
+from shell import call
+
+from dataeff.bench.desk import open_desk
+from dataeff.bench.runner import run_cells
+from dataeff.bench.schedule import Schedule
+from dataeff.bench.seals import key_file
+from dataeff.bench.suite import make_suite
+from dataeff.plugins import load_plugins
+from dataeff.report.board import read_board
+
+FILED = TASK | {"dataset": "filed", "epochs": 3}
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    """Return a bench with the plugin, the honest baseline trained, and processes for all tests."""
+    folder = tmp_path_factory.mktemp("cheats")
+    (folder / "plugins").mkdir()
+    (folder / "plugins" / "cheats.py").write_text(PLUGIN % str(key_file()))
+    (folder / "data").mkdir()
+    luck = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (114, 8, 8, 1), dtype=torch.uint8, generator=luck)
+    labels = torch.arange(114) % 4
+    parts = (images[:90], labels[:90], images[90:], labels[90:])
+    torch.save(parts, folder / "data" / "filed.pt")
+    bench = Bench(folder, load_plugins([folder / "plugins"]))
+    bench.settings = replace(
+        bench.settings,
+        in_process=False,
+        timeout=60,
+        plugin_dirs=(folder / "plugins",),
+        data_root=folder / "data",
+    )
+    with pytest.MonkeyPatch.context() as patch, open_desk(bench.settings) as desk:
+        patch.chdir(folder)
+        bench.desk = desk
+        bench.honest = train(bench, "baseline")
+        yield bench
+
+
+@pytest.fixture(autouse=True)
+def _there(bench, monkeypatch):
+    monkeypatch.chdir(bench.folder)
+
+
+def train(bench, *strategies):
+    """Run strategies; return the record of the last one, and its cell."""
+    content = {"name": "try", "seeds": 1, "controls": False, "tasks": {"blobs": FILED}}
+    content["strategies"] = list(dict.fromkeys(["baseline", *strategies]))
+    suite = make_suite(content, bench.desk, where="test")
+    schedule = Schedule(suite, bench.desk, bench.settings.results)
+    run_cells(schedule, bench.desk, bench.settings, lambda event: None)
+    cell = next(cell for cell in schedule.cells if cell.strategy == strategies[-1])
+    return record(cell)
+
+
+def accuracy(told):
+    return told["metrics"]["test_top1"]
+
+
+# Prevented -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cheat", ["collector", "frames", "peeper"])
+def test_what_is_not_there_cannot_be_found(bench, cheat):
+    told = train(bench, cheat)
+    assert told["columns"]["seen"] == 0
+    assert accuracy(told) == accuracy(bench.honest)
+    assert told["epochs"] == 3
+
+
+def test_the_search_would_find_a_test_set_that_is_there(bench):
+    """In one process, for debugging, it is."""
+    lab = bench.lab
+    lab.data_root = bench.folder / "data"
+    from dataeff.training.task import Task
+
+    result = lab.run(Task(**FILED), lab.composition("collector"), 0)
+    assert result.record["columns"]["seen"] == 1
+
+
+@pytest.mark.parametrize("cheat", ["forger", "patcher", "sender"])
+def test_figures_of_ones_own_do_not_count(bench, cheat):
+    told = train(bench, cheat)
+    assert accuracy(told) == accuracy(bench.honest)
+    assert told["classes"]["accuracy"] == bench.honest["classes"]["accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("cheat", "hook", "what"),
+    [
+        ("files", "on_epoch_start", "the test set"),
+        ("rewriter", "on_epoch_start", "results"),
+        ("burglar", "setup", "keys"),
+    ],
+)
+def test_who_opens_what_is_closed_fails(bench, cheat, hook, what):
+    told = train(bench, cheat)
+    assert told["status"] == "failed"
+    assert f"{cheat}, in {hook}: it opened " in told["error"]
+    assert told["error"].endswith(f"which holds {what}")
+
+
+def test_other_conditions_fail(bench):
+    told = train(bench, "threads")
+    assert told["status"] == "failed"
+    assert "other conditions: matmul_precision medium instead of highest" in told["error"]
+
+
+def test_work_in_a_state_is_on_the_clock(bench):
+    told = train(bench, "saver")
+    assert told["clocks"]["train"] > bench.honest["clocks"]["train"] + 0.8
+
+
+# Reported by the run ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cheat", ["divider", "slower"])
+def test_a_clock_that_was_changed_is_seen_by_the_runners(bench, cheat):
+    flags = train(bench, cheat)["machine"]["flags"]
+    assert any(flag.startswith("its own clock says 0.") for flag in flags)
+
+
+def test_work_while_the_clock_stands_still_is_told(bench):
+    train(bench, "pauser")
+    runs = read_board(bench.root).runs.set_index("strategy")
+    assert "off the clock, where baseline spent" in runs.loc["pauser", "contended"]
+    assert "off the clock" not in runs.loc["baseline", "contended"]
+
+
+def test_less_work_than_was_done_is_found_in_a_batch_that_is_drawn(bench):
+    told = train(bench, "stater")
+    assert told["status"] == "failed"
+    assert "stater, in compute_factor: it states 0.10 of the network's work" in told["error"]
+
+
+def test_a_process_that_works_on_is_told_and_ended(bench):
+    assert "leaver, in setup left a process running" in train(bench, "leaver")["machine"]["flags"]
+
+
+# Reported by verify ----------------------------------------------------------------------------
+
+
+def test_a_record_that_another_program_has_changed_does_not_verify(bench):
+    before = accuracy(bench.honest)
+    train(bench, "shell")
+    (path,) = bench.root.glob("*baseline*/run.json")
+    kept = path.read_bytes()
+    try:
+        assert json.loads(kept)["metrics"]["test_top1"] != before
+    finally:
+        pass
+    where = ("--results", "results", "--plugins-dir", "plugins", "--data-root", "data")
+    found = call("verify", "try", "--repeat", 0, *where)
+    assert found.exit_code == 1
+    assert "baseline seed 0: does not verify: its record was changed" in found.stdout
+    table = read_board(bench.root).table.set_index("strategy")
+    assert table.loc["baseline", "trouble"] == "1 unverified"
