@@ -238,5 +238,5 @@ def test_a_cell_that_is_stopped_is_flagged_and_one_that_is_not_is_not():
         script.wait()
     assert calm["still_seconds"] == 0
     assert not any("still" in flag or "suspended" in flag for flag in calm["flags"])
-    assert 0.4 < stopped["still_seconds"] < 0.7
+    assert stopped["still_seconds"] > 0.4
     assert f"it stood still for {stopped['still_seconds']:.1f} s of its time" in stopped["flags"]

@@ -136,7 +136,6 @@ class Guard:
             "threads": system.computing_threads(device) if threads is None else threads,
         }
         self._began = time.perf_counter()
-        self._start = system.processor_seconds(root)
         self._threads = system.thread_times(root)
         self._ran = self._waited = self._still = 0.0
         self._first = self._last = self._read()
@@ -170,20 +169,18 @@ class Guard:
         """Return what holds from the start of this part to now."""
         seconds = time.perf_counter() - self._began
         part: dict[str, Any] = dict.fromkeys(("foreign_cores", "stolen_share", "waiting_share"))
-        now, start = system.processor_seconds(self._root), self._start
-        if seconds >= _SHORTEST and now and start:
-            busy, own, stolen = (now[key] - start[key] for key in ("busy", "own", "stolen"))
-            # Some sandboxes show cores that are never busy: they tell nothing.
-            if busy >= own / 2:
-                part["foreign_cores"] = round(max(0.0, busy - own) / seconds, 4)
-                part["stolen_share"] = round(stolen / (busy + stolen or 1), 4)
+        whole = _passed(self._first, self._last)
+        busy, own, stolen = (whole[key] for key in ("busy", "own", "stolen"))
+        # Some sandboxes show cores that are never busy: they tell nothing.
+        if seconds >= _SHORTEST and busy is not None and busy >= own / 2:
+            part["foreign_cores"] = round(max(0.0, busy - own) / seconds, 4)
+            part["stolen_share"] = round(stolen / (busy + stolen or 1), 4)
         if seconds >= _SHORTEST and self._ran:
             part["waiting_share"] = round(self._waited / (self._ran + self._waited), 4)
-        return {"seconds": round(seconds, 4), **part, **self._standstill()}
+        return {"seconds": round(seconds, 4), **part, **self._standstill(whole)}
 
-    def _standstill(self) -> dict[str, Any]:
+    def _standstill(self, whole: Mapping[str, Any]) -> dict[str, Any]:
         """Return for how long this part stood still, in some epochs or a little in each."""
-        whole = _passed(self._first, self._last)
         # A signal says something about the epoch in which it came.
         still = max(self._still, stood_still({**whole, "continued": 0}, self._fixed))
         wall, slept = whole["wall"], whole["slept"]
@@ -201,7 +198,7 @@ class Guard:
         processor = system.processor_seconds(self._root) or {}
         return {
             **dict(zip(("wall", "process", "thread"), self._lived(), strict=True)),
-            **{name: processor.get(name) for name in ("stolen", "children")},
+            **{name: processor.get(name) for name in ("busy", "own", "children", "stolen")},
             "waited": waited,
             "continued": system.continues().count if needed else 0,
             "slept": system.slept(),
