@@ -156,7 +156,10 @@ def files(folder: Path) -> set[str]:
 
 
 class Trial:
-    """A folder whose cells are killed until each has ended, and what came of it."""
+    """A folder whose cells are killed until each has ended, and what came of it.
+
+    `pace` is the longest pause before a kill, in seconds; at 0 nothing is killed.
+    """
 
     def __init__(self, folder: Path, number: int, seed: int, pace: float) -> None:
         self.folder = folder / f"trial-{number}"
@@ -165,7 +168,7 @@ class Trial:
         self.resumed: Counter[str] = Counter()
         self.trouble: list[str] = []
         self._pace, self._draw = pace, random.Random(f"{seed}/{number}")
-        self._left = self._draw.randint(6, 12)
+        self._left = self._draw.randint(6, 12) if pace else 0
 
     def run(self, deadline: float) -> None:
         """Start the run until all of its cells have ended; after the deadline, kill no more."""
@@ -256,8 +259,7 @@ def soak(rounds: int, minutes: float, seed: int, folder: Path) -> bool:
     began = time.monotonic()
     # A trial that has begun is brought to its end, without kills.
     deadline = began + 60 * minutes - min(90, 20 * minutes)
-    whole = Trial(folder, 0, seed, 0)
-    whole._left = 0
+    whole = Trial(folder, 0, seed, pace=0)
     whole.run(deadline)
     names = {cell.name: name for name, cell in records(whole.folder).items()}
     assert len(names) == len(STRATEGIES), (whole.folder / "said.txt").read_text()
