@@ -2,13 +2,14 @@
 
     python benchmarks/soak.py [ROUNDS [MINUTES [SEED]]]
 
-A round is a cell that is brought to its end however often it is killed. The cells of a trial share
+A round is a cell that is killed, once or more, and brought to its end. The cells of a trial share
 a folder and a command, `dataeff run`, which is started again until all have ended. What is killed
 (the group, the run alone, a cell alone), by which signal and when is drawn. A round passes if
 nothing but clocks differs from the uninterrupted run, no file is missing or left over, and no
 process lives on.
 """
 
+import itertools
 import json
 import os
 import random
@@ -167,15 +168,15 @@ class Trial:
         self.kills: Counter[str] = Counter()
         self.resumed: Counter[str] = Counter()
         self.trouble: list[str] = []
-        self._pace, self._draw = pace, random.Random(f"{seed}/{number}")
-        self._left = self._draw.randint(6, 12) if pace else 0
+        self._name, self._pace = f"{seed}/{number}", pace
+        self._draw = random.Random(self._name)
 
     def run(self, deadline: float) -> None:
         """Start the run until all of its cells have ended; after the deadline, kill no more."""
         for _ in range(40):
             run = start(self.folder)
             try:
-                while self._left and time.monotonic() < deadline and self._kill(run):
+                while self._pace and time.monotonic() < deadline and self._kill(run):
                     pass
                 run.wait(LONGEST)
             except subprocess.TimeoutExpired:
@@ -189,9 +190,9 @@ class Trial:
     def _kill(self, run: subprocess.Popen) -> bool:
         """Kill something at a random moment; say whether the run goes on."""
         draw = self._draw
-        if draw.random() < 0.9:
-            # Most of a run is its start, of which there is little to learn.
-            until(lambda: run.poll() is not None or cell_processes(self.folder), 60)
+        # Now and then at once; but most of a run is its start, of which there is little to learn.
+        if draw.random() < 0.95 or not self.kills:
+            until(lambda: run.poll() is not None or self._mortal(), LONGEST)
         time.sleep(draw.uniform(0, self._pace))
         if run.poll() is not None:
             return False
@@ -199,7 +200,6 @@ class Trial:
         cells = cell_processes(self.folder)
         if what == "cell" and not cells:
             return True
-        self._left -= 1
         self._count()
         if what == "group":
             os.killpg(run.pid, how)
@@ -211,6 +211,13 @@ class Trial:
             until(lambda: cells[0] not in processes(self.folder), FOLLOWS)
             return True
         return False
+
+    def _mortal(self) -> bool:
+        """Tell whether the cell that runs now is still to be killed: once or twice each."""
+        cell = current(self.folder)
+        if cell is None or not cell_processes(self.folder):
+            return False
+        return self.kills[cell.name] < random.Random(f"{self._name}/{cell.name}").randint(1, 2)
 
     def _count(self) -> None:
         cell = current(self.folder)
@@ -254,6 +261,11 @@ def judge(trial: Trial, whole: Path) -> Iterator[tuple[str, list[str]]]:
 # All of them ------------------------------------------------------------------------------------
 
 
+def total(tally: dict[str, Counter[str]], key: str) -> int:
+    """Return the sum of a count over all strategies."""
+    return sum(counts[key] for counts in tally.values())
+
+
 def soak(rounds: int, minutes: float, seed: int, folder: Path) -> bool:
     """Run trials until there are enough rounds, or time is up; say how each strategy fared."""
     began = time.monotonic()
@@ -263,29 +275,34 @@ def soak(rounds: int, minutes: float, seed: int, folder: Path) -> bool:
     whole.run(deadline)
     names = {cell.name: name for name, cell in records(whole.folder).items()}
     assert len(names) == len(STRATEGIES), (whole.folder / "said.txt").read_text()
-    trials = -(-rounds // len(STRATEGIES))
     tally: dict[str, Counter[str]] = {name: Counter() for name in sorted(names.values())}
-    lock = threading.Lock()
+    lock, numbers_of_trials = threading.Lock(), itertools.count(1)
 
-    def one(number: int) -> None:
-        if time.monotonic() > deadline:
-            return
-        trial = Trial(folder, number, seed, pace=2.5)
-        trial.run(deadline)
-        with lock:
-            for cell, name in names.items():
-                tally[name].update(kills=trial.kills[cell], resumed=trial.resumed[cell])
-            for name, wrong in judge(trial, whole.folder):
+    def work() -> None:
+        while time.monotonic() < deadline and total(tally, "rounds") < rounds:
+            with lock:
+                trial = Trial(folder, next(numbers_of_trials), seed, pace=3.0)
+            trial.run(deadline)
+            with lock:
+                note(trial)
+
+    def note(trial: Trial) -> None:
+        cells = {name: cell for cell, name in names.items()}
+        for name, wrong in judge(trial, whole.folder):
+            kills = trial.kills[cells[name]]
+            tally[name].update(kills=kills, resumed=trial.resumed[cells[name]])
+            if kills or wrong:
                 tally[name].update(rounds=1, identical=not wrong)
-                for reason in wrong:
-                    print(f"trial {number}, {name}: {reason}; see {trial.folder}", flush=True)
+            for reason in wrong:
+                print(f"{name}: {reason}; see {trial.folder}", flush=True)
 
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        list(pool.map(one, range(1, trials + 1)))
+        for worker in [pool.submit(work) for _ in range(AT_A_TIME)]:
+            worker.result()
     for name, counts in tally.items():
         figures = (f"{counts[key]:4} {key}" for key in ("rounds", "kills", "resumed", "identical"))
         print(f"{name:52} {', '.join(figures)}")
-    done, passed = (sum(c[key] for c in tally.values()) for key in ("rounds", "identical"))
+    done, passed = total(tally, "rounds"), total(tally, "identical")
     print(f"{passed} passed, {done - passed} failed in {(time.monotonic() - began) / 60:.1f} min")
     return done > 0 and passed == done
 
