@@ -3,9 +3,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
+SOAK_ROUNDS ?= 200
+SOAK_MINUTES ?= 30
+
 PYTEST := PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=worksteal
 
-.PHONY: leaderboard test test-all bench lint clean
+.PHONY: leaderboard test test-all bench soak lint clean
 
 leaderboard: $(STAMP)  ## run the quickstart suite and print its table
 	@echo "==> dataeff run quickstart (finished cells are skipped)"
@@ -22,6 +25,10 @@ test-all: $(STAMP)  ## run the tests with all pairs of strategies
 bench: $(STAMP)  ## measure the trainer against hand-written loops, interleaved
 	@echo "==> pytest benchmarks/perf"
 	@PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -s benchmarks/perf
+
+soak: $(STAMP)  ## kill runs again and again, until their cells end with the numbers of one that was not
+	@echo "==> $(SOAK_ROUNDS) rounds, at most $(SOAK_MINUTES) minutes"
+	@PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/soak.py $(SOAK_ROUNDS) $(SOAK_MINUTES)
 
 lint: $(STAMP)  ## check style, format and types
 	@echo "==> ruff"

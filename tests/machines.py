@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import torch
 
-from dataeff.training import machine
+from dataeff.training import machine, system
 from dataeff.training.machine import Guard
 
 CPU = torch.device("cpu")
@@ -19,8 +19,11 @@ class Box:
 
     def __init__(self, root, monkeypatch):
         self.root, self.now, self.load = root, 100.0, 1.5
+        self.lived, self.asleep, self.continued = (0.0, 0.0, 0.0), 7.0, SimpleNamespace(count=3)
+        monkeypatch.setattr(system, "slept", lambda: self.asleep)
+        monkeypatch.setattr(system, "continues", lambda: self.continued)
         monkeypatch.setattr(machine, "time", SimpleNamespace(perf_counter=lambda: self.now))
-        monkeypatch.setattr(machine, "_usable", lambda: {0, 2})
+        monkeypatch.setattr(system, "_usable", lambda: {0, 2})
         monkeypatch.setattr(os, "getloadavg", lambda: (self.load, 0, 0), raising=False)
         self.cores(cpu0=0, cpu1=0, cpu2=0)
         self.process("self", 0)
@@ -50,11 +53,18 @@ class Box:
     def thread(self, name, ran, waited):
         self.write(f"proc/self/task/{name}/schedstat", f"{ran * 1e9:.0f} {waited * 1e9:.0f} 55\n")
 
+    def live(self, wall, process, thread, waited=0.0):
+        """Let time pass on the clocks that count, and the thread wait for a core."""
+        self.now += wall
+        self.lived = tuple(map(sum, zip(self.lived, (wall, process, thread), strict=True)))
+        before = system.thread_waited(self.root) or 0.0
+        self.write("proc/thread-self/schedstat", f"5 {(before + waited) * 1e9:.0f} 55\n")
+
     def end_thread(self, name):
         (self.root / f"proc/self/task/{name}/schedstat").unlink()
 
     def guard(self, **options):
-        return Guard(CPU, 2, root=self.root, **options)
+        return Guard(CPU, 2, lived=lambda: self.lived, root=self.root, **options)
 
 
 class Nvml:

@@ -10,7 +10,7 @@ from machines import CPU, CUDA, Box, Nvml, put_nvml
 
 from dataeff.bench import conditions as stamped
 from dataeff.plugins import Plugin
-from dataeff.training import machine
+from dataeff.training import system
 
 
 @pytest.fixture
@@ -30,8 +30,8 @@ def test_conditions_of_a_processor(box, monkeypatch):
     box.write(f"{cpus}/cpu11/cpufreq/cpuinfo_max_freq", "3675000\n")
     box.write(f"{cpus}/cpu1/cpufreq/cpuinfo_max_freq", "\n")
     box.write("proc/meminfo", "MemTotal:   24682416 kB\n")
-    assert machine.highest_cpu_clock(box.root) == 3675
-    assert machine.memory_gib(box.root) == 23.54
+    assert system.highest_cpu_clock(box.root) == 3675
+    assert system.memory_gib(box.root) == 23.54
     monkeypatch.setattr(stamped, "memory_gib", lambda: 23.54)
     facts = stamped.conditions(CPU)
     assert facts["memory_gib"] == 24
@@ -50,7 +50,7 @@ def test_conditions_are_the_same_from_one_moment_to_the_next():
 
 
 def test_memory_is_known_without_proc(tmp_path):
-    assert machine.memory_gib(tmp_path) == pytest.approx(machine.memory_gib(), rel=0.01)
+    assert system.memory_gib(tmp_path) == pytest.approx(system.memory_gib(), rel=0.01)
 
 
 def test_conditions_of_a_gpu(put, monkeypatch):

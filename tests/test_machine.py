@@ -2,14 +2,17 @@
 
 import json
 import os
+import signal
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
 from machines import CPU, CUDA, Box
 
-from dataeff.training import machine
+from dataeff.training import machine, system
 from dataeff.training.machine import Guard, flags, snapshot
+from dataeff.training.system import Continues
 
 # What is a reason not to trust a time -----------------------------------------------------------
 
@@ -25,6 +28,9 @@ CLEAN = {
     "foreign_cores": 0.02,
     "waiting_share": 0.01,
     "stolen_share": 0.0,
+    "still_seconds": 0.0,
+    "still_share": 0.0,
+    "suspended_seconds": 0.0,
     "gpu_processes": None,
     "gpu_throttle": None,
     "gpu_clock_low": None,
@@ -52,14 +58,19 @@ NO_PROC = {"waiting_share": None, "foreign_cores": None, "stolen_share": None}
         {"load_high": 99.0, "foreign_cores": None},
         {"load_high": 5.0, **NO_PROC},
         {"load_high": None, "process_share": None, **NO_PROC},
-        # Little process time may be legitimate, and says nothing where waiting is known.
-        {"process_share": 0.1},
+        # Little process time may be legitimate.
+        {"process_share": 0.5},
         {"process_share": 0.5, **NO_PROC},
-        {"process_share": 0.1, "streams": True, **NO_PROC},
+        {"process_share": 0.1, "streams": True},
         {"process_share": 0.1, "device": "cuda", **NO_PROC},
+        # An hour in which it stood still for a second.
+        {"still_seconds": 1.0, "still_share": 0.01},
+        {"still_seconds": None, "still_share": None, "suspended_seconds": None},
+        {"suspended_seconds": 0.5},
         # Too short to be judged.
         {"seconds": 0.4, "foreign_cores": 4.0, "waiting_share": 0.9, "stolen_share": 0.9},
         {"seconds": 0.4, "load_high": 99.0, "process_share": 0.1, **NO_PROC},
+        {"seconds": 0.4, "still_seconds": 0.3, "still_share": 0.7},
         {"gpu_processes": 0, "gpu_throttle": []},
         {"gpu_throttle": ["power cap"]},
     ],
@@ -88,8 +99,18 @@ def test_a_clean_cell_is_not_flagged(changed):
             "the host of this virtual machine took 20% of its processor time",
         ),
         ({"load_high": 5.1, **NO_PROC}, "the load average was 5.1 on 4 cores"),
+        ({"process_share": 0.4}, "it ran for 40% of its time only"),
         ({"process_share": 0.4, **NO_PROC}, "it ran for 40% of its time only"),
         ({"process_share": 0.4, **OLD_KERNEL}, "it ran for 40% of its time only"),
+        ({"still_seconds": 2.68, "still_share": 0.08}, "it stood still for 2.7 s of its time"),
+        (
+            {"still_seconds": 2.68, "still_share": 0.08, "device": "cuda"},
+            "it stood still for 2.7 s of its time",
+        ),
+        (
+            {"suspended_seconds": 61.23, "seconds": 0.1},
+            "the machine was suspended for 61.2 s",
+        ),
         ({"gpu_processes": 1, "seconds": 0.1}, "1 other process was on the GPU"),
         ({"gpu_processes": 2}, "2 other processes were on the GPU"),
         (
@@ -195,6 +216,9 @@ def test_a_machine_that_tells_nothing(tmp_path, monkeypatch):
     monkeypatch.delattr(os, "getloadavg", raising=False)
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(machine, "_SHORTEST", 0.0)
+    monkeypatch.setattr(system, "time", SimpleNamespace())
+    monkeypatch.setattr(system, "continues", Continues)
+    monkeypatch.delattr(signal, "SIGCONT")
     guard = Guard(CPU, root=tmp_path)
     guard.sample()
     seen = guard.record(0.0, 0.0)

@@ -44,6 +44,24 @@ def test_an_inner_clock_stops_the_outer_one(time):
     assert meter.process == {"train": 3, "off_oracle": 5}
 
 
+def test_what_was_lived_on_the_clocks_that_count_is_of_this_process_alone(time, monkeypatch):
+    monkeypatch.setattr("dataeff.training.meter.thread_time", lambda: time.now / 4)
+    meter, child = Meter(CPU), Meter(CPU)
+    for clock in ("prepare", "train", "evaluate", "off_oracle"):
+        with meter.clock(clock):
+            time.now += 8
+            with meter.paused():
+                time.now += 100
+    assert meter.lived() == (16, 8, 4)
+    resumed = Meter(CPU)
+    resumed.load_state_dict(meter.state_dict())
+    with child.clock("train"):
+        time.now += 4
+    resumed.absorb(child)
+    resumed.charge({"wall": {"prepare": 9}, "process": {}, "energy": {}, "rows": {}, "flops": 0})
+    assert resumed.lived() == (4, 2, 1)
+
+
 def test_a_clock_stops_when_its_work_fails(time):
     meter = Meter(CPU)
 

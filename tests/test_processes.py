@@ -138,6 +138,18 @@ def test_a_cell_that_another_process_has_is_left_alone(bench):
     assert kinds(bench.run(cells)) == ["started", *["epoch"] * 3, "ended", "skipped"]
 
 
+def test_what_a_killed_process_was_writing_goes_when_its_cell_is_held_again(tmp_path):
+    nested = tmp_path / "children" / "el2n-0"
+    nested.mkdir(parents=True)
+    for folder in (tmp_path, nested):
+        (folder / "checkpoint.pt").touch()
+        (folder / "checkpoint.pt.4242.partial").touch()
+    with held(tmp_path), held(tmp_path) as mine:
+        assert not mine
+    assert not list(tmp_path.rglob("*.partial"))
+    assert len(list(tmp_path.rglob("checkpoint.pt"))) == 2
+
+
 def test_a_hold_goes_with_its_process(tmp_path):
     code = """
 import sys, time

@@ -4,22 +4,28 @@ import _thread
 import http.client
 import json
 import signal
+import socket
 import threading
+import time
+from contextlib import closing, suppress
 
 import pytest
 from shell import mistake
 
 from dataeff.errors import DataeffError
 from dataeff.report.web import serve as serving
+from dataeff.report.web.connections import Limits
 from dataeff.report.web.serve import make_server, results_version, serve
+
+SOON = Limits(connections=3, asking=0.4, reading=0.4, head=2000)
 
 
 class Client:
     """Asks the server of a folder, and counts how often the page was made."""
 
-    def __init__(self, folder):
-        self.folder, self.made, self.trouble = folder, 0, None
-        self.server = make_server(folder, self.make)
+    def __init__(self, folder, limits=SOON):
+        self.folder, self.made, self.trouble, self.long = folder, 0, None, b""
+        self.server = make_server(folder, self.make, limits=limits)
         self.port = self.server.server_port
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
         self.thread.start()
@@ -28,7 +34,8 @@ class Client:
         if self.trouble:
             raise self.trouble
         self.made += 1
-        return b'<!doctype html>\n<html lang="en"><p>page %d</p><html lang="en">' % self.made
+        page = b'<!doctype html>\n<html lang="en"><p>page %d</p><html lang="en">' % self.made
+        return page + self.long
 
     def ask(self, path="/", host=None, method="GET"):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
@@ -40,6 +47,29 @@ class Client:
 
     def version(self):
         return self.ask("/version")[1]
+
+    def connect(self, sent=b""):
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        connection.sendall(sent)
+        return closing(connection)
+
+    def raw(self, *lines):
+        """Send the lines of a request as they are; return the status, None for no answer."""
+        with self.connect("".join(f"{line}\r\n" for line in [*lines, ""]).encode()) as connection:
+            return status(everything(connection))
+
+
+def everything(connection):
+    """Return all that a connection gives until it is closed."""
+    parts = []
+    with suppress(ConnectionError):
+        while part := connection.recv(2**16):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def status(answer):
+    return int(answer.split()[1]) if answer else None
 
 
 @pytest.fixture
@@ -176,6 +206,131 @@ def test_a_port_in_use_is_said_plainly(client):
         make_server(client.folder, client.make, client.port)
     with pytest.raises(DataeffError, match="Port 99999 cannot be used"):
         make_server(client.folder, client.make, 99999)
+
+
+# Clients that ask badly, or slowly, or all at once --------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "answered"),
+    [
+        ([], 400),
+        (["Host: localhost", "Host: localhost"], 400),
+        (["Host: localhost", "host: evil.example"], 400),
+        (["Host: evil.example"], 403),
+        (["Host: localhost", " evil.example"], 403),
+        (["Host:"], 403),
+        (["Host : localhost"], 400),
+        (["Host: localhost", "Connection: keep-alive"], 200),
+    ],
+    ids=str,
+)
+def test_a_request_names_its_host_once(client, headers, answered):
+    assert client.raw("GET / HTTP/1.1", *headers) == answered
+    assert client.made == (answered == 200)
+
+
+def test_a_connection_is_good_for_one_request(client):
+    request = b"GET /version HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n"
+    with client.connect(request * 2) as connection:
+        assert everything(connection).count(b"HTTP/1.0 200") == 1
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["GET / HTTP/1.1", "Host: localhost", "Cookie: " + 2000 * "x"],
+        ["GET /" + 2000 * "x" + " HTTP/1.1", "Host: localhost"],
+        ["GET / HTTP/1.1", "Host: localhost", *(f"X{n}: y" for n in range(101))],
+        [2001 * "x"],
+    ],
+    ids=["long header", "long path", "many headers", "nonsense"],
+)
+def test_a_long_request_is_refused(client, lines):
+    assert client.raw(*lines) == 431
+    assert client.made == 0
+
+
+def test_one_that_ends_in_the_middle_of_its_request_gets_no_answer(client):
+    with client.connect(b"GET / HTTP/1.1\r\nHost: localhost\r\n") as connection:
+        connection.shutdown(socket.SHUT_WR)
+        assert everything(connection) == b""
+    assert client.made == 0
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: loc"])
+def test_one_that_says_nothing_more_is_dropped(client, sent):
+    began = time.monotonic()
+    with client.connect(sent) as connection:
+        assert everything(connection) == b""
+    assert 0.3 < time.monotonic() - began < 3
+
+
+def test_one_byte_after_the_other_does_not_win_time(client):
+    began = time.monotonic()
+    with client.connect(b"GET / HTTP/1.1\r\nX: ") as connection, suppress(ConnectionError):
+        while time.monotonic() < began + 5:
+            connection.sendall(b"x")
+            time.sleep(0.05)
+    assert 0.3 < time.monotonic() - began < 3
+
+
+def test_one_that_reads_slowly_is_dropped_and_the_others_are_not(client):
+    client.long = bytes(2**25)
+    request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with client.connect() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.sendall(request)
+        end, read = time.monotonic() + 1, 0
+        with suppress(ConnectionError):
+            while time.monotonic() < end:
+                read += len(connection.recv(100))
+                assert client.ask("/version")[0] == 200
+                time.sleep(0.02)
+        # What had arrived can still be read, and no more.
+        assert 0 < read + len(everything(connection)) < 2**24
+    wait_until_free(client)
+
+
+def wait_until_free(client):
+    """Wait until the server has let go of all connections, for five seconds at most."""
+    end = time.monotonic() + 5
+    while client.server._open and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not client.server._open
+
+
+def test_one_more_than_allowed_is_turned_away_at_once_and_room_is_made_again(client):
+    held = [client.connect() for _ in range(SOON.connections)]
+    end = time.monotonic() + 5
+    while len(client.server._open) < SOON.connections and time.monotonic() < end:
+        time.sleep(0.001)
+    began = time.monotonic()
+    assert client.raw("GET / HTTP/1.1", "Host: localhost") == 503
+    assert time.monotonic() - began < 0.3
+    assert client.made == 0
+    wait_until_free(client)
+    assert client.ask()[0] == 200
+    for connection in held:
+        with connection:
+            pass
+
+
+def test_thirty_two_connections_are_allowed():
+    assert Limits().connections == 32
+    assert max(Limits().asking, Limits().reading) <= 10
+
+
+def test_open_connections_do_not_hold_up_the_end(tmp_path):
+    client = Client(tmp_path, Limits(asking=60, reading=60))
+    with client.connect() as silent, client.connect(b"GET /") as half:
+        assert client.ask()[0] == 200
+        began = time.monotonic()
+        client.server.shutdown()
+        client.server.server_close()
+        client.thread.join()
+        assert everything(silent) == everything(half) == b""
+        assert time.monotonic() - began < 3
 
 
 @pytest.fixture

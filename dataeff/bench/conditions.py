@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from dataeff.training.heap import keeps_heap
-from dataeff.training.machine import cores, memory_gib
 from dataeff.training.nvml import find_gpu
+from dataeff.training.system import cores, memory_gib
 
 _PACKAGE = Path(__file__).parent.parent
 

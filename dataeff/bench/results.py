@@ -40,6 +40,9 @@ def held(folder: Path) -> Iterator[bool]:
         except BlockingIOError:
             yield False
             return
+        for partial in folder.rglob("*.partial"):
+            # Whoever was writing it was killed: nobody else writes here now.
+            partial.unlink(missing_ok=True)
         yield True
 
 

@@ -135,8 +135,8 @@ def contended(runs: pd.DataFrame) -> list[str]:
         return []
     return [
         f"{counted(count, 'cell was', 'cells were')} measured while the machine was busy with "
-        "something else, so times are doubtful; to repeat just those, add --rerun-flagged to the "
-        "command that ran them."
+        "something else, or stopped, so times are doubtful; to repeat just those, add "
+        "--rerun-flagged to the command that ran them."
     ]
 
 

@@ -147,7 +147,8 @@ COLUMNS = (
     Column("control", meaning="True where the strategy is a yardstick: random choice, the "
            "reference with a shorter schedule, or the reference stopped early."),
     Column("contended", "contended", ".0f", page=12, meaning=
-           "Runs during which something else used the machine. How is in runs.csv."),
+           "Runs during which something else used the machine, or it stood still. How is in "
+           "runs.csv."),
     Column("trouble", "trouble", text=25, page=11, rare=True, meaning=
            "Runs that failed, diverged or have no pair. And those that were contended."),
     Column("note", "note", page=33, more=True, meaning="What the strategy says of its runs."),

@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,11 @@ from dataeff.errors import DataeffError, Diverged
 from dataeff.training.evaluate import evaluate
 from dataeff.training.job import Job
 from dataeff.training.loop import train
-from dataeff.training.machine import Guard, computing_threads, snapshot
+from dataeff.training.machine import Guard, snapshot
 from dataeff.training.meter import peak_memory, reset_peak_memory
 from dataeff.training.rng import derive
 from dataeff.training.run import Run
-from dataeff.training.task import Task
+from dataeff.training.system import computing_threads
 
 OnEpoch = Callable[[int, float, Mapping[str, Any]], None]
 
@@ -56,7 +56,8 @@ def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result
     def tested(epoch: int) -> dict[str, Any]:
         job.tested = epoch
         if host:
-            host.test(job)
+            with job.guard.elsewhere() if job.guard else nullcontext():
+                host.test(job)
             return {}
         for line in job.history:
             line.pop("test_classes", None)
@@ -85,7 +86,7 @@ def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result
     job.warm_up()
     torch.manual_seed(derive(run.seed, "global"))
     reset_peak_memory(run.device)
-    job.guard = _guard(run.device, job.train, task)
+    job.guard = _guard(job)
     job.resume()
     status, error = "finished", ""
     try:
@@ -111,9 +112,10 @@ def _evaluated(job: Job, split: Split, samples: Tensor) -> dict[str, Any]:
         return evaluate(job.run.model, split, samples, job.task.batch_size)
 
 
-def _guard(device: torch.device, split: Split, task: Task) -> Guard:
-    streams = not isinstance(split, MemorySplit)
-    return Guard(device, computing_threads(device) + streams * task.workers, streams=streams)
+def _guard(job: Job) -> Guard:
+    device, streams = job.run.device, not isinstance(job.train, MemorySplit)
+    threads = computing_threads(device) + streams * job.task.workers
+    return Guard(device, threads, streams=streams, lived=job.meter.lived)
 
 
 def _named(split: str, figures: Mapping[str, float]) -> dict[str, float]:

@@ -3,22 +3,19 @@
 What is read from outside says only why a time cannot be trusted; it never corrects one.
 """
 
-import os
 import platform
-import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from glob import glob
+from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from dataeff.training import system
 from dataeff.training.nvml import find_gpu
-
-_ROOT = Path("/")
 
 # Seconds. The kernel counts busy cores in steps of 10 ms: a shorter stretch cannot be judged.
 _SHORTEST = 0.5
@@ -35,6 +32,16 @@ _STOLEN = 0.1
 _OVERLOAD = 1
 # A cell computes on one core at least. Half of that is not its own doing.
 _LEAST_PROCESS_SHARE = 0.5
+# Seconds for which a cell must stand still, and share of a stretch, before that is seen: what it
+# reads from a disk that is slow for once takes less. Left alone, it stands still below 0.3%.
+_STILL, _STILL_SHARE = 0.2, 0.05
+# The share of threads that outnumber the cores, and so wait for each other; and of a cell of which
+# the kernel does not say how long it waited for a core.
+_STILL_ROUGHLY = 0.5
+# Share of the time of a cell that it may stand still: less than times differ by anyway.
+_STILL_IN_ALL = 0.01
+# Seconds by which two clocks of the system may drift apart while nothing is suspended.
+_AWAKE = 0.5
 # Said of any GPU that works as hard as its power limit allows: a property, no disturbance.
 _ORDINARY = {"power cap"}
 
@@ -42,7 +49,10 @@ _ORDINARY = {"power cap"}
 def flags(sampled: Mapping[str, Any]) -> list[str]:
     """Say why the times of a cell cannot be trusted; nothing when they can."""
     judged = sampled["seconds"] >= _SHORTEST
-    return [*_gpu_flags(sampled), *(_cpu_flags(sampled) if judged else ())]
+    seen = [*_gpu_flags(sampled), *(_cpu_flags(sampled) if judged else ())]
+    if (slept := sampled["suspended_seconds"]) is not None and slept > _AWAKE:
+        seen.append(f"the machine was suspended for {slept:.1f} s")
+    return seen
 
 
 def _cpu_flags(sampled: Mapping[str, Any]) -> Iterator[str]:
@@ -57,20 +67,40 @@ def _cpu_flags(sampled: Mapping[str, Any]) -> Iterator[str]:
         yield f"its threads waited {waiting:.0%} of the time for a core"
     if stolen is not None and stolen > _STOLEN:
         yield f"the host of this virtual machine took {stolen:.0%} of its processor time"
-    if waiting is None:
-        yield from _rough_flags(sampled)
-
-
-def _rough_flags(sampled: Mapping[str, Any]) -> Iterator[str]:
-    """Judge by what every system has, where the kernel does not count waiting."""
-    share, load, cores = sampled["process_share"], sampled["load_high"], sampled["cores"]
-    # Who reads files, or waits for a GPU, may well compute less.
-    busy = sampled["device"] == "cpu" and not sampled["streams"]
-    if busy and share is not None and share < _LEAST_PROCESS_SHARE:
+    still, share = sampled["still_seconds"], sampled["process_share"]
+    if still is not None and sampled["still_share"] > _STILL_IN_ALL:
+        yield f"it stood still for {still:.1f} s of its time"
+    if not _rests(sampled) and share is not None and share < _LEAST_PROCESS_SHARE:
         yield f"it ran for {share:.0%} of its time only"
+    load = sampled["load_high"]
     # It lags by a minute, and holds our own threads and the cells before this one.
-    if sampled["foreign_cores"] is None and load is not None and load > cores + _OVERLOAD:
+    rough = waiting is None and foreign is None and load is not None
+    if rough and load > cores + _OVERLOAD:
         yield f"the load average was {load:.1f} on {cores} cores"
+
+
+def _rests(cell: Mapping[str, Any]) -> bool:
+    """Tell whether a cell may well not compute: it reads files, or waits for a GPU."""
+    return cell["device"] != "cpu" or cell["streams"]
+
+
+def stood_still(passed: Mapping[str, Any], cell: Mapping[str, Any]) -> float:
+    """Return the seconds of a stretch for which a cell was stopped; 0 if it may have been resting.
+
+    `passed` holds seconds: `wall` on the clocks that count, and what of it `process` and `thread`
+    ran; beside the clocks, too, what the thread `waited` for a core (None where that is not known),
+    what the host has `stolen`, what `children` ran; and how often the process was `continued`.
+    """
+    wall, waited, stopped = passed["wall"], passed["waited"], passed["continued"] > 0
+    if _rests(cell) and not stopped:
+        return 0.0
+    # Of several threads that compute, the others would hide that this one did not.
+    known = stopped or waited is not None
+    ran = passed["thread"] + (waited or 0.0) if known else passed["process"]
+    ran += sum(max(0.0, passed[name] or 0.0) for name in ("stolen", "children"))
+    sure = stopped or (known and cell["threads"] <= cell["cores"])
+    share = _STILL_SHARE if sure else _STILL_ROUGHLY
+    return wall - ran if wall - ran >= max(_STILL, share * wall) else 0.0
 
 
 def _gpu_flags(sampled: Mapping[str, Any]) -> Iterator[str]:
@@ -84,7 +114,9 @@ class Guard:
     """Watches the machine from the start of a cell, after warm-up, to its end.
 
     `threads` are the cores that the cell can use, workers that load its data included (default:
-    torch's threads; one beside a GPU). `streams` says that it reads files while it trains.
+    torch's threads; one beside a GPU). `streams` says that it reads files while it trains. `lived`
+    tells what has passed on the clocks that count, in this process: seconds on the wall, those that
+    the process ran, and those that this thread ran. Off these clocks, a cell may wait for anyone.
     A resumed cell keeps the worst of its parts: times of a contended part stay in its clocks.
     """
 
@@ -94,27 +126,42 @@ class Guard:
         threads: int | None = None,
         *,
         streams: bool = False,
-        root: Path = _ROOT,
+        lived: Callable[[], tuple[float, float, float]] = lambda: (0.0, 0.0, 0.0),
+        root: Path = system.ROOT,
     ) -> None:
-        self._root = root
+        self._root, self._lived = root, lived
         self._gpu = find_gpu(device)
         self._fixed = {
             "device": device.type,
             "streams": streams,
-            "cores": cores(),
-            "threads": computing_threads(device) if threads is None else threads,
+            "cores": system.cores(),
+            "threads": system.computing_threads(device) if threads is None else threads,
         }
         self._began = time.perf_counter()
-        self._start = _processor_seconds(root)
-        self._threads = _thread_times(root)
-        self._ran = self._waited = 0.0
-        load = load_average()
+        self._away: Any = Counter()
+        self._threads = system.thread_times(root)
+        self._ran = self._waited = self._still = 0.0
+        self._first = self._last = self._read()
+        load = system.load_average()
         self._seen: dict[str, Any] = {"load_start": load, "load_high": load}
 
     def sample(self) -> None:
         """Look at the machine; call it off the clock, at the end of every epoch."""
-        self._seen = _worse(self._seen, {"load_high": load_average(), **self._gpu_now()})
+        self._seen = _worse(self._seen, {"load_high": system.load_average(), **self._gpu_now()})
         self._add_thread_times()
+        now = self._read()
+        self._still += stood_still(_passed(self._last, now), self._fixed)
+        self._last = now
+
+    @contextmanager
+    def elsewhere(self) -> Iterator[None]:
+        """Leave out how busy cores are inside: another process works there for this cell."""
+        began, before = time.perf_counter(), system.processor_seconds(self._root)
+        yield
+        after, seconds = system.processor_seconds(self._root), time.perf_counter() - began
+        if before and after:
+            passed = {name: after[name] - before[name] for name in before}
+            self._away.update(passed, seconds=seconds)
 
     def record(self, process_seconds: float, wall_seconds: float) -> dict[str, Any]:
         """Return what was seen, and `flags`: why this cell's times cannot be trusted."""
@@ -135,19 +182,46 @@ class Guard:
         """Return what holds from the start of this part to now."""
         seconds = time.perf_counter() - self._began
         part: dict[str, Any] = dict.fromkeys(("foreign_cores", "stolen_share", "waiting_share"))
-        now, start = _processor_seconds(self._root), self._start
-        if seconds >= _SHORTEST and now and start:
-            busy, own, stolen = (now[key] - start[key] for key in ("busy", "own", "stolen"))
-            # Some sandboxes show cores that are never busy: they tell nothing.
-            if busy >= own / 2:
-                part["foreign_cores"] = round(max(0.0, busy - own) / seconds, 4)
-                part["stolen_share"] = round(stolen / (busy + stolen or 1), 4)
+        whole = _passed(self._first, self._last)
+        busy, own, stolen = (whole[key] for key in ("busy", "own", "stolen"))
+        if busy is not None and self._away:
+            busy, own, stolen = (whole[key] - self._away[key] for key in ("busy", "own", "stolen"))
+            seconds -= self._away["seconds"]
+        # Some sandboxes show cores that are never busy: they tell nothing.
+        if seconds >= _SHORTEST and busy is not None and busy >= own / 2:
+            part["foreign_cores"] = round(max(0.0, busy - own) / seconds, 4)
+            part["stolen_share"] = round(stolen / (busy + stolen or 1), 4)
         if seconds >= _SHORTEST and self._ran:
             part["waiting_share"] = round(self._waited / (self._ran + self._waited), 4)
-        return {"seconds": round(seconds, 4), **part}
+        return {"seconds": round(seconds, 4), **part, **self._standstill(whole)}
+
+    def _standstill(self, whole: Mapping[str, Any]) -> dict[str, Any]:
+        """Return for how long this part stood still, in some epochs or a little in each."""
+        # A signal says something about the epoch in which it came.
+        still = max(self._still, stood_still({**whole, "continued": 0}, self._fixed))
+        wall, slept = whole["wall"], whole["slept"]
+        return {
+            "still_seconds": round(still, 4) if wall else None,
+            "still_share": round(still / wall, 4) if wall else None,
+            "suspended_seconds": None if slept is None else round(max(0.0, slept), 4),
+        }
+
+    def _read(self) -> dict[str, Any]:
+        """Return what only grows, so that the differences of two readings can be judged."""
+        waited = system.thread_waited(self._root)
+        # Who always computes, and is seen to, needs no signal to be told from one that rests.
+        needed = waited is None or _rests(self._fixed)
+        processor = system.processor_seconds(self._root) or {}
+        return {
+            **dict(zip(("wall", "process", "thread"), self._lived(), strict=True)),
+            **{name: processor.get(name) for name in ("busy", "own", "children", "stolen")},
+            "waited": waited,
+            "continued": system.continues().count if needed else 0,
+            "slept": system.slept(),
+        }
 
     def _add_thread_times(self) -> None:
-        now = _thread_times(self._root)
+        now = system.thread_times(self._root)
         for thread, (ran, waited) in now.items():
             before = self._threads.get(thread, (0.0, 0.0))
             if ran < before[0]:
@@ -168,6 +242,12 @@ class Guard:
         }
 
 
+def _passed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what passed between two readings; None for what one of them does not know."""
+    both = {name: (before[name], now[name]) for name in now}
+    return {name: None if None in pair else pair[1] - pair[0] for name, pair in both.items()}
+
+
 _JOIN: dict[str, Callable[[list[Any]], Any]] = {
     "load_start": itemgetter(0),
     "gpu_clock_low": min,
@@ -184,131 +264,17 @@ def _worse(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     return joined
 
 
-def snapshot(device: torch.device, root: Path = _ROOT) -> dict[str, Any]:
+def snapshot(device: torch.device, root: Path = system.ROOT) -> dict[str, Any]:
     """Return the machine's state just now: worth knowing, but no reason not to compare."""
     gpu = find_gpu(device)
     return {
         "kernel": platform.release(),
-        "cpu_mhz": _cpu_clock(root),
-        "cpu_highest_mhz": highest_cpu_clock(root),
-        "governor": _governor(root),
-        "memory_gib": _memory(root, "MemTotal"),
-        "memory_available_gib": _memory(root, "MemAvailable"),
+        "cpu_mhz": system.cpu_clock(root),
+        "cpu_highest_mhz": system.highest_cpu_clock(root),
+        "governor": system.governor(root),
+        "memory_gib": system.memory(root, "MemTotal"),
+        "memory_available_gib": system.memory(root, "MemAvailable"),
         "gpu_sm_mhz": gpu.clock() if gpu else None,
         "gpu_highest_mhz": gpu.highest_clock() if gpu else None,
         "gpu_memory_mhz": gpu.clock("MEM") if gpu else None,
     }
-
-
-# What the system tells --------------------------------------------------------------------------
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(_usable()) or os.cpu_count() or 1
-
-
-def _usable() -> set[int]:
-    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
-
-
-def computing_threads(device: torch.device) -> int:
-    """Return the threads that torch computes with: one beside a GPU."""
-    return torch.get_num_threads() if device.type == "cpu" else 1
-
-
-def load_average() -> float | None:
-    """Return the load average of the last minute, where the system has one."""
-    with suppress(OSError, AttributeError):
-        return os.getloadavg()[0]
-    return None
-
-
-def memory_gib(root: Path = _ROOT) -> float | None:
-    """Return the machine's memory."""
-    if (known := _memory(root, "MemTotal")) is not None:
-        return known
-    with suppress(OSError, ValueError, AttributeError):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    return None
-
-
-def highest_cpu_clock(root: Path = _ROOT) -> int | None:
-    """Return the highest clock of any core in MHz, where the system tells."""
-    return max(_cpufreq(root, "cpuinfo_max_freq"), default=None)
-
-
-def _text(path: Path) -> str:
-    """Return what a file says; nothing where it is missing, forbidden or just gone."""
-    with suppress(OSError, ValueError), open(path, "rb", buffering=0) as file:
-        return file.read().decode()
-    return ""
-
-
-def _numbers(words: list[str]) -> list[int]:
-    """Return words as numbers; nothing where one is none."""
-    with suppress(ValueError):
-        return [int(word) for word in words]
-    return []
-
-
-def kib(path: Path, key: str) -> int | None:
-    """Return a size that a file of the kernel gives as `KEY:   123 kB`."""
-    found = re.search(rf"^{key}:\s+(\d+)", _text(path), re.M)
-    return int(found[1]) if found else None
-
-
-def _cpufreq(root: Path, name: str) -> list[int]:
-    """Return a setting of all cores in MHz."""
-    files = root.glob(f"sys/devices/system/cpu/cpu[0-9]*/cpufreq/{name}")
-    return [khz // 1000 for file in files for khz in _numbers(_text(file).split())]
-
-
-def _cpu_clock(root: Path) -> float | None:
-    """Return the clock of the fastest core: the others may be asleep."""
-    known = re.findall(r"^cpu MHz\s*:\s*([\d.]+)$", _text(root / "proc/cpuinfo"), re.M)
-    return max(map(float, known), default=max(_cpufreq(root, "scaling_cur_freq"), default=None))
-
-
-def _governor(root: Path) -> str | None:
-    return _text(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None
-
-
-def _memory(root: Path, key: str) -> float | None:
-    known = kib(root / "proc/meminfo", key)
-    return None if known is None else round(known / 2**20, 2)
-
-
-def _processor_seconds(root: Path) -> dict[str, float] | None:
-    """Return the seconds that the cores we may use were busy, by us and in all, and stolen."""
-    usable = {f"cpu{number}" for number in _usable()}
-    lines = [line.split() for line in _text(root / "proc/stat").splitlines()]
-    # user, nice, system, idle, iowait, irq, softirq, steal; guests are part of user.
-    known = [_numbers(words[1:9]) for words in lines if words and words[0] in usable]
-    own = _process_ticks(root, "self")
-    if not known or own is None or any(len(ticks) < 8 for ticks in known):
-        return None
-    busy = sum(sum(ticks[:3]) + sum(ticks[5:7]) for ticks in known)
-    stolen = sum(ticks[7] for ticks in known)
-    second = os.sysconf("SC_CLK_TCK")
-    return {"busy": busy / second, "own": own / second, "stolen": stolen / second}
-
-
-def _process_ticks(root: Path, process: str) -> int | None:
-    """Return the ticks that a process has used, with those of its children, alive or not."""
-    folder = root / "proc" / process
-    # Children first: one that ends meanwhile is counted twice rather than held against others.
-    lists = [_text(folder / name) for name in glob("task/*/children", root_dir=folder)]
-    alive = [_process_ticks(root, child) or 0 for text in lists for child in text.split()]
-    # The name in parentheses may hold spaces; after it, field 3 comes first.
-    ticks = _numbers(_text(folder / "stat").rpartition(")")[2].split()[11:15])
-    return sum(ticks) + sum(alive) if ticks else None
-
-
-def _thread_times(root: Path) -> dict[str, tuple[float, float]]:
-    """Return, for each of our threads, the seconds it ran and those it waited for a core."""
-    folder = root / "proc/self/task"
-    files = glob("*/schedstat", root_dir=folder)
-    known = {file: _numbers(_text(folder / file).split()) for file in files}
-    # One that has just ended leaves nothing.
-    return {file: (t[0] / 1e9, t[1] / 1e9) for file, t in known.items() if len(t) >= 2}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
+from time import thread_time
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
@@ -16,8 +17,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from dataeff.training.energy import energy_counter
-from dataeff.training.machine import kib
 from dataeff.training.network import ghost
+from dataeff.training.system import kib
 
 # Forward 1, backward 2: what a row costs, in forward passes. "gradient" is both, for a score.
 _COST = {"scored": 1, "forwarded": 1, "trained": 2, "gradient": 3}
@@ -54,6 +55,8 @@ class Meter:
         self.running: list[str] = []
         self._off = ""
         self._since = (0.0, 0.0, 0.0)
+        # What `lived` returns, and how long this thread had run when a clock was last read.
+        self._lived, self._ran = (0.0, 0.0, 0.0), 0.0
         self._joules = energy_counter(device)
         self._phase = "other"
         self._spans: list[tuple[str, Any]] = []
@@ -110,7 +113,25 @@ class Meter:
         for name, start, stop in self._stretches:
             self.timed[name] += _between(start, stop)
         self._spans, self._stretches = [end], []
+        self._live(*now[:2])
         self._since = now
+
+    def _live(self, wall: float, process: float) -> None:
+        ran = thread_time()
+        if self.running[-1:] in (["prepare"], ["train"]):
+            self._add_lived((wall - self._since[0], process - self._since[1], ran - self._ran))
+        self._ran = ran
+
+    def _add_lived(self, more: tuple[float, float, float]) -> None:
+        wall, process, thread = self._lived
+        self._lived = (wall + more[0], process + more[1], thread + more[2])
+
+    def lived(self) -> tuple[float, float, float]:
+        """Return the seconds that counted, in this process: on the wall, its own, this thread's.
+
+        Unlike the clocks, they know no earlier part of a run, and nothing that was charged again.
+        """
+        return self._lived
 
     def _read_energy(self) -> float:
         try:
@@ -189,6 +210,7 @@ class Meter:
             self.energy["prepare"] += child.energy["prepare"] + child.energy["train"]
         else:
             self._forget_energy()
+        self._add_lived(child.lived())
         for kind, rows in child.rows.items():
             self.rows[f"prepare_{kind}"] += rows
         self.flops += child.flops

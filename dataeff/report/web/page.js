@@ -240,7 +240,10 @@
     setInterval(async () => {
       if (document.hidden) return;
       try {
-        const version = await (await fetch("/version", { cache: "no-store" })).text();
+        const answer = await fetch("/version", { cache: "no-store" });
+        // Too many tabs ask: this one asks again.
+        if (answer.status === 503) return;
+        const version = await answer.text();
         badge.textContent = "live";
         badge.classList.remove("gone");
         if (version === root.dataset.live) return;

@@ -5,17 +5,18 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from html import escape
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from time import monotonic
 
 from dataeff.errors import DataeffError
 from dataeff.report.tables import TABLES
+from dataeff.report.web.connections import BriefHandler, LimitedServer, Limits
 
 HOSTS = ("127.0.0.1", "localhost")
 # Making the page takes processor time from the runs being measured: at most one part in so many.
 _SPARING = 10
 _MARK = b'<html lang="en"'
+_LIMITS = Limits()
 
 Make = Callable[[], bytes | Path]
 
@@ -70,18 +71,21 @@ _HEADERS = {
 }
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(LimitedServer):
     page: _Page
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(BriefHandler):
     """Answers for the page and its version, and for nothing else."""
 
     server: _Server
 
     def do_GET(self) -> None:
+        hosts = self.headers.get_all("Host", [])
+        if len(hosts) != 1:
+            self._answer(400, b"Send one Host header.\n")
         # Another site's name that was made to point here must not read the results.
-        if self.headers.get("Host", "").partition(":")[0].lower() not in HOSTS:
+        elif hosts[0].partition(":")[0].lower() not in HOSTS:
             self._answer(403, b"Open the address that dataeff has printed.\n")
         elif self.path.partition("?")[0] == "/":
             self._page()
@@ -104,23 +108,19 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, status: int, body: bytes, kind: str = "plain") -> None:
         headers = {"Content-Type": f"text/{kind}; charset=utf-8", "Content-Length": len(body)}
         again = {"Refresh": "2"} if status == 503 else {}
-        # Whoever reloads while the page is on its way hangs up.
+        self.send_response(status)
+        for name, value in (headers | _HEADERS | again).items():
+            self.send_header(name, str(value))
         with suppress(ConnectionError):
-            self.send_response(status)
-            for name, value in (headers | _HEADERS | again).items():
-                self.send_header(name, str(value))
             self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing: a line every two seconds would bury what matters."""
+        if self.command != "HEAD":
+            self.send(body)
 
 
-def make_server(folder: Path, make: Make, port: int = 0) -> ThreadingHTTPServer:
+def make_server(folder: Path, make: Make, port: int = 0, limits: Limits = _LIMITS) -> LimitedServer:
     """Return a server of the page, on this machine only; port 0 takes any that is free."""
     try:
-        server = _Server((HOSTS[0], port), _Handler)
+        server = _Server((HOSTS[0], port), _Handler, limits)
     except (OSError, OverflowError) as error:
         raise DataeffError(
             f"Port {port} cannot be used ({error}); leave it out to take any that is free."
