@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import os
 from dataclasses import dataclass, is_dataclass, replace
 from fnmatch import fnmatch
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -9,6 +10,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from pydantic import Field, PydanticUserError, TypeAdapter, ValidationError
 
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
+from dataeff.names import check_registered
 from dataeff.notation import FREE, format_part, format_value
 from dataeff.sources import digest
 from dataeff.strategy import Strategy
@@ -54,7 +56,12 @@ class Parameter:
         choices = get_args(self.type)
         if isinstance(value, str) and value.lower() == "none" and "none" not in choices:
             value = None
-        return TypeAdapter(self.type).validate_python(value)
+        found = TypeAdapter(self.type).validate_python(value)
+        if isinstance(found, float) and not math.isfinite(found):
+            raise ValueError("it should be a finite number")
+        if isinstance(found, int) and abs(found) >= 2**63:
+            raise ValueError("it should be a number that fits into 64 bits")
+        return found
 
     @property
     def range(self) -> Range | None:
@@ -184,10 +191,9 @@ class Entry:
             try:
                 asked = key in params and value != FREE
                 values[key] = parameter.read(value) if asked else value
-            except ValidationError as error:
-                why = error.errors()[0]["msg"].replace("Input should be", "it should be")
+            except ValueError as error:
                 raise DataeffError(
-                    f"{self.kind} {self.name}: {key}={params[key]} is not valid, {why}."
+                    f"{self.kind} {self.name}: {key}={params[key]} is not valid, {_why(error)}."
                 ) from None
         return values
 
@@ -203,6 +209,13 @@ class Entry:
         return format_part(self.name, shown)
 
 
+def _why(error: ValueError) -> str:
+    """Say what a value should be."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    return error.errors()[0]["msg"].replace("Input should be", "it should be")
+
+
 class Registry(dict[str, Entry]):
     """The registered names of one kind ('strategy', 'dataset', 'model', 'suite', 'analysis')."""
 
@@ -211,6 +224,9 @@ class Registry(dict[str, Entry]):
 
     def register(self, name: str, factory: Any, source: str = "") -> None:
         """Add a name; a clash raises, because a benchmark must not swap a method silently."""
+        check_registered(self.kind, name)
+        if self.kind == "suite" and not isinstance(factory, str | os.PathLike):
+            raise DataeffError(f"suite {name}: register(name, path) takes the path of a file.")
         if name in self:
             first = self[name].source
             raise DataeffError(

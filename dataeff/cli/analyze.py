@@ -5,9 +5,11 @@ from typing import Any
 import click
 
 from dataeff.cli.adhoc import adhoc_options, choose_suite
+from dataeff.cli.echo import echo
 from dataeff.cli.options import device_option, training_options
 from dataeff.cli.show import console
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
+from dataeff.printable import printable
 
 
 @click.command()
@@ -80,10 +82,10 @@ def analyze(analysis, suite, results, plugin_dirs, **options):
             # One analysis may need what another one has trained.
             runs=home / "runs",
             watch=watch,
-            tell=lambda line: console.print(line, markup=False, soft_wrap=True),
+            tell=lambda line: console.print(printable(line), markup=False, soft_wrap=True),
         )
         entry.factory(study, **values)
-    click.echo(f"\nWritten: {folder}/")
+    echo(f"\nWritten: {folder}/")
 
 
 def _pick_task(suite: Any, name: str | None) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from dataeff import catalogue
+from dataeff.cli.echo import echo
 from dataeff.cli.group import Commands
 from dataeff.cli.listed import detail, for_people, heading
 from dataeff.cli.options import PATH, listing_options, plugins_dir_option
@@ -31,7 +32,7 @@ def plugins_list(as_json, plugin_dirs):
         for note in plugin["notes"]:
             detail("note", note)
         if plugin["error"]:
-            click.secho(f"    did not load: {plugin['error']}", fg="red")
+            echo(f"    did not load: {plugin['error']}", fg="red")
 
 
 @plugins.command("install")
@@ -69,10 +70,10 @@ def plugins_new(name, into, plugin_dirs):
 
     taken = [offer["name"] for offer in catalogue.offers(plugin_dirs)["strategies"]]
     folder = write_package(name, into, taken)
-    click.echo(f"Written: {folder}/")
+    echo(f"Written: {folder}/")
     for path in sorted(folder.iterdir()):
-        click.echo(f"  {path.name}")
-    click.echo(f"Next: dataeff plugins install -e {folder}")
+        echo(f"  {path.name}")
+    echo(f"Next: dataeff plugins install -e {folder}")
 
 
 @plugins.command("check")
@@ -85,8 +86,8 @@ def plugins_check(name, model, plugin_dirs):
     from dataeff.testing import check_strategy
 
     for line in check_strategy(name, installed=load_plugins(plugin_dirs), model=model):
-        click.echo(f"ok  {line}")
-    click.echo(f"{name} conforms.")
+        echo(f"ok  {line}")
+    echo(f"{name} conforms.")
 
 
 def _pip(*arguments: str) -> None:
@@ -97,7 +98,7 @@ def _pip(*arguments: str) -> None:
             raise DataeffError(f"This environment has no pip; type: {sys.executable} -m ensurepip")
         uv_arguments = [part for part in arguments if part != "--yes"]
         command = ["uv", "pip", uv_arguments[0], "--python", sys.executable, *uv_arguments[1:]]
-    click.echo(f"$ {shlex.join(command)}")
+    echo(f"$ {shlex.join(command)}")
     code = subprocess.run(command, check=False).returncode
     if code:
         raise DataeffError(f"pip ended with code {code}; its own message is above.")
