@@ -18,6 +18,9 @@ from dataeff.strategy import Strategy
 Share = Annotated[float, Field(gt=0, le=1)]
 """A fraction in (0, 1], as a parameter's type."""
 
+SMALL, LARGE = 1e-30, 1e12
+"""The size of numbers that a parameter may have, beside zero."""
+
 
 def portion(share: float, n: int) -> int:
     """Return floor(share * n), as for decimal numbers: 0.29 of 100 is 29."""
@@ -57,10 +60,9 @@ class Parameter:
         if isinstance(value, str) and value.lower() == "none" and "none" not in choices:
             value = None
         found = TypeAdapter(self.type).validate_python(value)
-        if isinstance(found, float) and not math.isfinite(found):
-            raise ValueError("it should be a finite number")
-        if isinstance(found, int) and abs(found) >= 2**63:
-            raise ValueError("it should be a number that fits into 64 bits")
+        # Also where a type sets no limits: what is beyond these would hang, overflow or do nothing.
+        if isinstance(found, int | float) and found and not SMALL <= abs(found) <= LARGE:
+            raise ValueError(f"it should be 0, or between {SMALL:g} and {LARGE:g} in size")
         return found
 
     @property
@@ -171,7 +173,7 @@ class Entry:
     def read(self, params: dict[str, Any]) -> dict[str, Any]:
         """Validate typed parameters; the result holds every parameter, in the factory's order.
 
-        A value that is still to be found, `?`, stays as it is.
+        Of a strategy, a value that is still to be found, `?`, stays as it is.
         """
         known = self.parameters
         for key in params:
@@ -189,7 +191,8 @@ class Entry:
                     f"{self.kind} {self.name} needs {key}: write {self.name}[{key}=...]."
                 )
             try:
-                asked = key in params and value != FREE
+                is_open = self.kind == "strategy" and value == FREE
+                asked = key in params and not is_open
                 values[key] = parameter.read(value) if asked else value
             except ValueError as error:
                 raise DataeffError(

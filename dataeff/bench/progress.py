@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from rich.console import Console
 from rich import markup
+from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from dataeff.bench.results import clocked_seconds

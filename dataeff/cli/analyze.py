@@ -20,7 +20,11 @@ from dataeff.printable import printable
     "--figure", "figures", multiple=True, help="Only this figure, such as 2a; repeatable."
 )
 @click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="The seed of every run."
+    "--seed",
+    type=click.IntRange(0, 10_000),
+    default=0,
+    show_default=True,
+    help="The seed of every run.",
 )
 @click.option(
     "--fresh/--resume",

@@ -15,7 +15,7 @@ from dataeff.errors import DataeffError
 @listing_options
 def datasets(name, data_root, as_json, plugin_dirs):
     """List datasets and their parameters, or download one."""
-    if not name:
+    if name is None:
         for offer in for_people(catalogue.offers(plugin_dirs)["datasets"], as_json):
             heading(offer["name"], offer["summary"])
             detail("parameters", ", ".join(offer["parameters"]))

@@ -1,5 +1,7 @@
 """The commands about plugins: list, install, write and check them."""
 
+import importlib.metadata
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,7 +15,7 @@ from dataeff.cli.echo import echo
 from dataeff.cli.group import Commands
 from dataeff.cli.listed import detail, for_people, heading
 from dataeff.cli.options import PATH, listing_options, plugins_dir_option
-from dataeff.errors import DataeffError
+from dataeff.errors import DataeffError, UnknownName, did_you_mean
 
 
 @click.group(cls=Commands)
@@ -57,6 +59,13 @@ def plugins_install(packages, editable, upgrade):
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def plugins_uninstall(packages, yes):
     """Uninstall plugins with the pip of this environment."""
+    for name in packages:
+        _check_installed(name)
+    if not yes and not (sys.stdin and sys.stdin.isatty()):
+        raise DataeffError(
+            "There is no terminal to answer in; add -y: "
+            f"{shlex.join(['dataeff', 'plugins', 'uninstall', '-y', *packages])}"
+        )
     _pip("uninstall", *(["--yes"] if yes else []), *packages)
 
 
@@ -88,6 +97,20 @@ def plugins_check(name, model, plugin_dirs):
     for line in check_strategy(name, installed=load_plugins(plugin_dirs), model=model):
         echo(f"ok  {line}")
     echo(f"{name} conforms.")
+
+
+def _check_installed(name: str) -> None:
+    """Refuse what pip would pass over in silence, and what is no plugin but something it needs."""
+    points = importlib.metadata.entry_points(group="dataeff")
+    known = sorted({point.dist.name for point in points if point.dist} - {"dataeff"})
+    if _normal(name) not in map(_normal, known):
+        hint = did_you_mean(name, known) or f" Installed: {', '.join(known) or 'none'}."
+        raise UnknownName(f"No plugin package {name!r} is installed.{hint}")
+
+
+def _normal(name: str) -> str:
+    """Return the name of a package as pip compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _pip(*arguments: str) -> None:
