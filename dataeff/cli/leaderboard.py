@@ -34,6 +34,8 @@ def leaderboard(suite, results, csv_file, **options):
     forms = [form for form in printed if options[form]]
     if len(forms) > 1:
         raise DataeffError(f"--{forms[0]} and --{forms[1]} exclude each other; leave one out.")
+    if csv_file and csv_file.is_dir():
+        raise DataeffError(f"{csv_file} is a folder; --csv takes a file, such as table.csv.")
     folder = results_folder(results, suite)
     board = read_board(folder, options["margin"], options["target"])
     if csv_file:

@@ -37,7 +37,7 @@ class Task(BaseModel):
     )
     gamma: float = Field(0.1, gt=0, le=1, description="factor of each decay of 'step'")
 
-    clip: float | None = Field(None, gt=0, description="largest gradient, see clip_by")
+    clip: float | None = Field(None, gt=0, le=1e9, description="largest gradient, see clip_by")
     clip_by: Literal["norm", "value"] = Field(
         "norm", description="clip limits the gradient's norm, or each entry of it"
     )
