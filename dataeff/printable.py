@@ -3,8 +3,9 @@
 import re
 import unicodedata
 
-# Control, format (bidirectional and zero-width among them) and surrogate characters; line ends.
-_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+# Control, format (bidirectional and zero-width among them), surrogate, unknown and private
+# characters; line ends.
+_UNSEEN = ("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp")
 # With one of these at its start, and more behind it, a spreadsheet takes a cell for a formula.
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠].", re.DOTALL)
 
