@@ -116,7 +116,8 @@ def load_plugins(folders: Iterable[Path | str] = ()) -> Installed:
             )
         files = Path(folder).glob("*.py")
         # A package fresh from `dataeff plugins new` has its test beside it.
-        for path in sorted(path for path in files if not path.stem.startswith("test_")):
+        files = (path for path in files if path.is_file() and not path.stem.startswith("test_"))
+        for path in sorted(files):
             installed.try_to_add(Plugin(path.stem, "", str(path)), partial(_load_file, path))
     return installed
 

@@ -1,6 +1,7 @@
 """Names and texts of others: none acts on a terminal, a spreadsheet or a folder."""
 
 import csv
+import os
 import re
 from pathlib import Path
 
@@ -109,6 +110,17 @@ def test_listings_print_texts_of_plugins_without_their_powers(loud):
         text = ok(*command, *loud)
         assert not harmful(text), command
     assert r"Do nothing \x1b]0;title\x07\x1b[31m\u202e" in ok("strategies", "calm", *loud)
+
+
+def test_files_of_any_kind_may_lie_among_plugins(loud):
+    os.mkfifo("loud/waits.py")
+    Path("loud/folder.py").mkdir()
+    Path("loud/a\udcff.py").write_text("")
+    Path("loud/b\u202e.py").write_text("1 / 0")
+    text = ok("plugins", "list", *loud)
+    assert not harmful(text)
+    assert r"a\udcff  (loud/a\udcff.py)" in text
+    assert "waits" not in text
 
 
 def test_runs_and_tables_print_texts_of_suites_without_their_powers(loud):

@@ -26,6 +26,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise DataeffError(
             f"There is no suite file {path}; dataeff suites lists those by name."
         ) from None
+    except OSError as error:
+        raise DataeffError(f"{path} cannot be read: {error.strerror}.") from None
     if len(content) > LARGEST:
         raise DataeffError(f"{path} has more than {LARGEST} bytes, so it is no suite.")
     return parse_toml(content, str(path))
