@@ -3,6 +3,10 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from dataeff.printable import printable
+
+_LONG = 200
+
 
 class DataeffError(Exception):
     """A mistake the user can mend; the command line prints it without a traceback."""
@@ -30,10 +34,11 @@ class Diverged(DataeffError):
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ' Did you mean ...?' for a misspelt name, or '' where nothing is close."""
-    close = get_close_matches(name, list(known), n=3)
+    # Nobody misspells that much, and comparing takes the square of it.
+    close = get_close_matches(name, list(known), n=3) if len(name) <= _LONG else []
     return f" Did you mean {' or '.join(close)}?" if close else ""
 
 
 def one_line(text: str) -> str:
-    """Return the first line of a message that may have many."""
-    return text.strip().split("\n")[0]
+    """Return the first line of a message that may have many, with nothing unseen in it."""
+    return printable(text.strip().split("\n")[0])

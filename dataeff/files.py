@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic_core import from_json
 
 from dataeff.errors import DataeffError
+from dataeff.printable import as_was, harmless
 
 _BLOCK = 2**18
 
@@ -44,7 +45,8 @@ def written_whole(path: Path) -> Iterator[Path]:
 def write_text(path: Path, text: str) -> None:
     """Write a file by write-then-rename."""
     with written_whole(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+        # An error may hold a file name that is no UTF-8.
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -57,12 +59,15 @@ def finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): finite(item) for key, item in value.items()}
+        return {finite(str(key)): finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [finite(item) for item in value]
     if getattr(value, "ndim", None) == 0:
         return finite(value.item())
-    return value if isinstance(value, int | str | bool | None) else str(value)
+    if isinstance(value, int | bool | None):
+        return value
+    # Half a character, as names that are no UTF-8 have, would make all of the file unreadable.
+    return str(value).encode(errors="backslashreplace").decode()
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -89,7 +94,8 @@ def read_json(path: str | Path) -> Any:
 
 
 def write_csv(path: Path, table: pd.DataFrame) -> None:
-    """Write a table by write-then-rename."""
+    """Write a table by write-then-rename; no text of it starts a formula in a spreadsheet."""
+    table = _each_text(table, harmless)
     with written_whole(path) as partial:
         try:
             lines = pa.Table.from_pandas(table, preserve_index=False)
@@ -127,7 +133,17 @@ def read_csv(path: Path, is_text: Callable[[str], bool]) -> pd.DataFrame | None:
         return None
     except ValueError as error:
         raise DataeffError(f"{path} is damaged ({error}); get it anew.") from None
-    return lines.to_pandas()
+    return _each_text(lines.to_pandas(), as_was)
+
+
+def _each_text(table: pd.DataFrame, change: Callable[[object], object]) -> pd.DataFrame:
+    """Return a table with its texts changed, the names of its columns among them."""
+    changed = table.rename(columns=change)
+    for place, kind in enumerate(table.dtypes):
+        if kind.kind == "O" or isinstance(kind, pd.StringDtype):
+            texts = map(change, table.iloc[:, place])
+            changed.isetitem(place, pd.Series(texts, table.index, kind))
+    return changed
 
 
 def write_parquet(path: Path, table: pd.DataFrame) -> None:

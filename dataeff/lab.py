@@ -19,6 +19,7 @@ from dataeff.models import build_model
 from dataeff.plugins import Installed
 from dataeff.training.cell import OnEpoch, Result, deterministic, train_cell
 from dataeff.training.job import NOWHERE, Ground, Job, Place
+from dataeff.training.possible import check_possible
 from dataeff.training.rng import forked
 from dataeff.training.task import Task
 
@@ -69,6 +70,7 @@ class Lab:
             )
             self._data[key] = here if self.device == cpu else here.to(self.device)
             self._loading.setdefault(key[:2], perf_counter() - begin)
+        check_possible(task, self._data[key])
         return self._data[key]
 
     def take(self, task: Task, shared: Shared) -> None:

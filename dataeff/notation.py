@@ -5,12 +5,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dataeff.errors import DataeffError
+from dataeff.printable import shortened, unseen
 
 FREE = "?"
 """Written for the value that a suite is to find by itself."""
 
-_PART = re.compile(r"\s*(?P<name>[^\[\]+=,\s]+)\s*(\[(?P<params>(\"[^\"]*\"|[^\]\"])*)\])?\s*")
-_PARAM = re.compile(r"\s*(?P<key>\w+)\s*=\s*(\"(?P<quoted>[^\"]*)\"|(?P<plain>[^,\"]*))\s*(,|\Z)")
+LONGEST = 10_000
+"""Letters that a text in this notation may have."""
+
+# What has matched is not given back: else a long text that cannot be read would take for ever.
+_PART = re.compile(
+    r"\s*+(?P<name>[^\[\]+=,\s]++)\s*+(\[(?P<params>(\"[^\"]*+\"|[^\]\"])*+)\])?\s*+"
+)
+_PARAM = re.compile(
+    r"\s*+(?P<key>\w++)\s*+=\s*+(\"(?P<quoted>[^\"]*+)\"\s*+|(?P<plain>[^,\"]*+))(,|\Z)"
+)
 
 
 @dataclass(frozen=True)
@@ -23,6 +32,7 @@ class Part:
 
 def parse(text: str) -> list[Part]:
     """Read `a[x=1]+b` into its parts, in the order written."""
+    _check(text)
     parts, at = [], 0
     while match := _PART.match(text, at):
         parts.append(Part(match["name"], _parse_params(match["params"] or "", text)))
@@ -36,6 +46,18 @@ def parse(text: str) -> list[Part]:
         f"Cannot read {text!r} at position {at}; "
         "write name, name[key=value,key=value] or name+name."
     )
+
+
+def _check(text: str) -> None:
+    """Refuse what no label of a table may hold."""
+    if len(text) > LONGEST:
+        raise DataeffError(
+            f"{shortened(text, 40)!r} has {len(text)} letters; write {LONGEST} at most."
+        )
+    if sign := unseen(text):
+        raise DataeffError(
+            f"{text!r} holds the character {sign}, which cannot be seen; write it without that."
+        )
 
 
 def parse_one(text: str) -> Part:

@@ -141,7 +141,8 @@ def load_plugins(
             )
         files = Path(folder).glob("*.py")
         # A package fresh from `dataeff plugins new` has its test beside it.
-        for path in sorted(path for path in files if not path.stem.startswith("test_")):
+        files = (path for path in files if path.is_file() and not path.stem.startswith("test_"))
+        for path in sorted(files):
             if only is None or path.stem in only:
                 plugin = Plugin(path.stem, "", str(path), known.get(path.stem, ""))
                 installed.try_to_add(plugin, partial(_load_file, path))

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import os
 from dataclasses import dataclass, is_dataclass, replace
 from fnmatch import fnmatch
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -9,12 +10,16 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from pydantic import Field, PydanticUserError, TypeAdapter, ValidationError
 
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
+from dataeff.names import check_registered
 from dataeff.notation import FREE, format_part, format_value
 from dataeff.sources import digest
 from dataeff.strategy import Strategy
 
 Share = Annotated[float, Field(gt=0, le=1)]
 """A fraction in (0, 1], as a parameter's type."""
+
+SMALL, LARGE = 1e-30, 1e12
+"""The size of numbers that a parameter may have, beside zero."""
 
 
 def portion(share: float, n: int) -> int:
@@ -54,7 +59,11 @@ class Parameter:
         choices = get_args(self.type)
         if isinstance(value, str) and value.lower() == "none" and "none" not in choices:
             value = None
-        return TypeAdapter(self.type).validate_python(value)
+        found = TypeAdapter(self.type).validate_python(value)
+        # Also where a type sets no limits: what is beyond these would hang, overflow or do nothing.
+        if isinstance(found, int | float) and found and not SMALL <= abs(found) <= LARGE:
+            raise ValueError(f"it should be 0, or between {SMALL:g} and {LARGE:g} in size")
+        return found
 
     @property
     def range(self) -> Range | None:
@@ -164,7 +173,7 @@ class Entry:
     def read(self, params: dict[str, Any]) -> dict[str, Any]:
         """Validate typed parameters; the result holds every parameter, in the factory's order.
 
-        A value that is still to be found, `?`, stays as it is.
+        Of a strategy, a value that is still to be found, `?`, stays as it is.
         """
         known = self.parameters
         for key in params:
@@ -182,12 +191,12 @@ class Entry:
                     f"{self.kind} {self.name} needs {key}: write {self.name}[{key}=...]."
                 )
             try:
-                asked = key in params and value != FREE
+                is_open = self.kind == "strategy" and value == FREE
+                asked = key in params and not is_open
                 values[key] = parameter.read(value) if asked else value
-            except ValidationError as error:
-                why = error.errors()[0]["msg"].replace("Input should be", "it should be")
+            except ValueError as error:
                 raise DataeffError(
-                    f"{self.kind} {self.name}: {key}={params[key]} is not valid, {why}."
+                    f"{self.kind} {self.name}: {key}={params[key]} is not valid, {_why(error)}."
                 ) from None
         return values
 
@@ -203,6 +212,13 @@ class Entry:
         return format_part(self.name, shown)
 
 
+def _why(error: ValueError) -> str:
+    """Say what a value should be."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    return error.errors()[0]["msg"].replace("Input should be", "it should be")
+
+
 class Registry(dict[str, Entry]):
     """The registered names of one kind ('strategy', 'dataset', 'model', 'suite', 'analysis')."""
 
@@ -211,6 +227,9 @@ class Registry(dict[str, Entry]):
 
     def register(self, name: str, factory: Any, source: str = "") -> None:
         """Add a name; a clash raises, because a benchmark must not swap a method silently."""
+        check_registered(self.kind, name)
+        if self.kind == "suite" and not isinstance(factory, str | os.PathLike):
+            raise DataeffError(f"suite {name}: register(name, path) takes the path of a file.")
         if name in self:
             first = self[name].source
             raise DataeffError(

@@ -20,7 +20,7 @@ def read_seeds(given: Seeds) -> Seeds:
     text = str(given).strip()
     if text == AUTO:
         return AUTO
-    if re.fullmatch(r"\d+", text) and 1 <= int(text) <= MOST:
+    if re.fullmatch(r"[0-9]{1,9}", text) and 1 <= int(text) <= MOST:
         return int(text)
     if (ends := _ends(text)) and ends[0] <= ends[1] <= MOST:
         return text
@@ -30,7 +30,7 @@ def read_seeds(given: Seeds) -> Seeds:
 
 
 def _ends(text: str) -> tuple[int, int] | None:
-    match = re.fullmatch(r"(\d+)-(\d+)", text)
+    match = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})", text)
     return (int(match[1]), int(match[2])) if match else None
 
 

@@ -358,7 +358,7 @@ MISTAKES = {
     ),
     "epochs": (
         ("run", "-d", BLOBS, "-m", "tiny", "--epochs", "0", *S),
-        "command line: tasks.synthetic.epochs: Input should be greater than 0 (it is 0.0).",
+        "command line: tasks.synthetic.epochs: Input should be greater than or equal to 0.001 (it ",
     ),
     "device": ((*TASK, *S, "--device", "tpu"), "Device 'tpu' cannot be used here; try --device"),
     "data root": (

@@ -164,7 +164,7 @@ def test_label_noise_is_uniform_over_the_other_classes():
     ("text", "message"),
     [
         ("digits[subset=1298]", "subset=1298 is more than the 1297 training samples"),
-        ("digits[subset=nan]", "a share above 0 and below 1, not nan"),
+        ("digits[subset=nan]", "subset=nan is not valid, it should be 0, or between"),
         ("digits[subset=9]", "fewer than one per class; keep at least 10"),
         ("digits[subset=0.001]", "fewer than one per class"),
         ("digits[subset=-5]", "fewer than one per class"),

@@ -102,14 +102,22 @@ def pip(monkeypatch):
     return seen
 
 
-def test_install_and_uninstall_print_and_run_the_pip_of_this_environment(pip):
+def test_install_and_uninstall_print_and_run_the_pip_of_this_environment(pip, third_party):
     text = ok("plugins", "install", "-U", "dataeff-thing", "-e", "a b")
     wanted = [sys.executable, "-m", "pip", "install", "--upgrade", "dataeff-thing"]
     assert pip.commands[-1] == [*wanted, "--editable", "a b"]
     assert text == f"$ {' '.join(wanted)} --editable 'a b'\n"
     pip.codes = [0, 0]
-    ok("plugins", "uninstall", "-y", "dataeff-thing")
-    assert pip.commands[-1] == [sys.executable, "-m", "pip", "uninstall", "--yes", "dataeff-thing"]
+    ok("plugins", "uninstall", "-y", "dataeff_third")
+    assert pip.commands[-1] == [sys.executable, "-m", "pip", "uninstall", "--yes", "dataeff_third"]
+
+
+def test_uninstall_asks_nobody_where_nobody_is(third_party):
+    wanted = "add -y: dataeff plugins uninstall -y dataeff-third"
+    assert mistake("plugins", "uninstall", "dataeff-third").endswith(wanted)
+    for other in ("dataeff-thrid", "torch", "dataeff", ""):
+        told = mistake("plugins", "uninstall", "-y", other)
+        assert told.startswith(f"No plugin package {other!r} is installed.")
 
 
 def test_a_failing_pip_is_told(pip):
@@ -119,11 +127,12 @@ def test_a_failing_pip_is_told(pip):
     assert result.stderr == "Error: pip ended with code 1; its own message is above.\n"
 
 
-def test_without_pip_uv_is_used_or_asked_for(pip, monkeypatch):
+def test_without_pip_uv_is_used_or_asked_for(pip, third_party, monkeypatch):
     pip.codes = [1, 0]
     monkeypatch.setattr(command.shutil, "which", lambda name: f"/bin/{name}")
-    ok("plugins", "uninstall", "--yes", "x")
-    assert pip.commands[-1] == ["uv", "pip", "uninstall", "--python", sys.executable, "x"]
+    ok("plugins", "uninstall", "--yes", "dataeff-third")
+    wanted = ["uv", "pip", "uninstall", "--python", sys.executable, "dataeff-third"]
+    assert pip.commands[-1] == wanted
     pip.codes = [1]
     monkeypatch.setattr(command.shutil, "which", lambda name: None)
     assert mistake("plugins", "install", "x") == (

@@ -132,7 +132,7 @@ MISTAKES = {
     "wrong value": (
         "epochs = 2",
         "epochs = 0",
-        "tasks.blobs.epochs: Input should be greater than 0 (it is 0).",
+        "tasks.blobs.epochs: Input should be greater than or equal to 0.001 (it is 0).",
     ),
     "wrong kind of value": (
         "seeds = 2",

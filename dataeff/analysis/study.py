@@ -21,6 +21,7 @@ from dataeff.composition import Active, Composition, Part, check_conflicts, watc
 from dataeff.errors import DataeffError, UnknownName
 from dataeff.files import write_csv
 from dataeff.lab import Lab
+from dataeff.names import check_folder_name
 from dataeff.registry import Entry
 from dataeff.strategy import Strategy
 from dataeff.training.cell import Result
@@ -143,6 +144,7 @@ class Study:
         `table` is a DataFrame or what makes one, such as a list of lines; `says` is what the
         console tells of the figure: its main numbers.
         """
+        check_folder_name("the figure", name)
         task = self.task
         size = f"{task.epochs:g} epochs, batches of {task.batch_size}, lr {task.lr:g}"
         note = f"{self.task_name}: {task.model} on {task.dataset}, {size}; seed {self.seed}"

@@ -89,6 +89,7 @@ class Desk:
         self._asked, self.device, self.evaluator = asked, device, evaluator
         self._known: dict[str, Sketch] = {}
         self._facts: dict[tuple[str, int, str], Facts] = {}
+        self._checked: set[Task] = set()
 
     @classmethod
     def beside(cls, lab: Lab) -> Desk:
@@ -167,6 +168,9 @@ class Desk:
         key = (task.dataset, task.workers, task.model)
         if key not in self._facts:
             self._facts[key] = self._found(task)
+        if task not in self._checked:
+            self._asked.call("check_task", _told(task))
+            self._checked.add(task)
         return self._facts[key]
 
     def _found(self, task: Task) -> Facts:

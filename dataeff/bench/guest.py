@@ -76,8 +76,8 @@ class Guest:
         context.set_forkserver_preload(["dataeff.bench.preload", *heavy])
         self._block = context.RawArray("c", SIZE)
         self._ours, theirs = context.Pipe()
-        # The fork server has the environment of when it was started.
-        order = (target, theirs, self._block, dict(os.environ), given)
+        # The fork server has the environment and the folder of when it was started.
+        order = (target, theirs, self._block, (dict(os.environ), os.getcwd()), given)
         self._process = context.Process(target=_begin, args=order)
         self._process.start()
         theirs.close()
@@ -145,12 +145,14 @@ def _begin(
     target: Target,
     connection: Connection,
     block: Any,
-    environment: dict[str, str],
+    around: tuple[dict[str, str], str],
     given: tuple[Any, ...],
 ) -> None:
     # Ctrl-C reaches the whole group of the host, who ends us, so that one of us speaks.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.setsid()
+    environment, folder = around
+    os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment, **{_MARK: str(os.getpid())})
     HERE.attach(block)

@@ -2,14 +2,20 @@
 
 from typing import Any
 
+from rich import markup
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from dataeff.bench.results import clocked_seconds
 from dataeff.bench.runner import Event
 from dataeff.errors import one_line
 from dataeff.plural import counted
+from dataeff.printable import printable
+
+
+def escape(text: str) -> str:
+    """Return a text that rich prints as it is."""
+    return markup.escape(printable(text))
 
 
 class _Bar(Progress):

@@ -1,22 +1,37 @@
 """Suites: TOML files that name tasks and the strategies to compare on them."""
 
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date, time
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from dataeff.bench.desk import Desk
+from dataeff.bench.toml import read_toml
 from dataeff.cost import MARGIN
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
+from dataeff.names import check_folder_name, check_suite_name
 from dataeff.notation import is_open
+from dataeff.printable import shortened
 from dataeff.seeds import AUTO, Seeds, read_seeds
 from dataeff.training.task import Task
 
+# What to write, where the words of pydantic are those of a programmer.
+_WRITE = {
+    "float_type": "write a number",
+    "int_type": "write a whole number",
+    "bool_type": "write true or false",
+    "string_type": "write a text in quotes",
+    "list_type": "write a list in brackets",
+    "tuple_type": "write a list in brackets",
+    "dict_type": "write a table with keys",
+    "model_type": "write a table with keys",
+}
 
-class Published(BaseModel, extra="forbid"):
+
+class Published(BaseModel, extra="forbid", strict=True, allow_inf_nan=False):
     """A figure from a paper, to be printed beside the measured one."""
 
     strategy: str
@@ -30,7 +45,7 @@ class Published(BaseModel, extra="forbid"):
     source: str
 
 
-class Claim(BaseModel, extra="forbid"):
+class Claim(BaseModel, extra="forbid", strict=True, allow_inf_nan=False):
     """What a paper says of a strategy, to be judged by the intervals that are measured."""
 
     text: str
@@ -41,7 +56,7 @@ class Claim(BaseModel, extra="forbid"):
     task: str | None = None
     """Every task, where nothing is said."""
     accuracy: Literal["better", "no worse", "equal", "worse"] | None = None
-    speedup: float | None = Field(None, gt=0, allow_inf_nan=False)
+    speedup: float | None = Field(None, gt=0)
     """At least this."""
     clock: Literal["total", "train"] = "total"
     """What the speed-up is of: prepare + train, or train alone."""
@@ -55,14 +70,14 @@ class Claim(BaseModel, extra="forbid"):
         return self
 
 
-class Suite(BaseModel, extra="forbid"):
+class Suite(BaseModel, extra="forbid", allow_inf_nan=False):
     """One or more tasks and the strategies to compare on them; the first one is the reference."""
 
     name: str
     title: str = ""
     seeds: Seeds = AUTO
     """A number; or `auto`, until all is settled; or a range, which is run and not looked at."""
-    margin: float = Field(MARGIN, gt=0, allow_inf_nan=False)
+    margin: float = Field(MARGIN, ge=1e-6, le=100, strict=True)
     """Points of accuracy that a strategy may lose and still be no worse."""
     strategies: list[str] = Field(min_length=1)
     tasks: dict[str, Task] = Field(min_length=1)
@@ -86,7 +101,8 @@ class Suite(BaseModel, extra="forbid"):
     @field_validator("controls", mode="before")
     @classmethod
     def _are_named_in_a_list(cls, value: Any) -> Any:
-        if not isinstance(value, bool | list):
+        named = isinstance(value, list) and all(isinstance(name, str) for name in value)
+        if not isinstance(value, bool) and not named:
             raise ValueError("write true, false, or a list of names in brackets")
         return value
 
@@ -120,14 +136,8 @@ def load_suite(text: str, desk: Desk) -> Suite:
     path, name = Path(text), Path(text).stem
     if path.suffix != ".toml":
         path, name = desk.suite_file(text), text
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataeffError(
-            f"There is no suite file {path}; dataeff suites lists those by name."
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataeffError(f"{path} is not valid TOML: {error}.") from None
+    check_suite_name(name)
+    content = read_toml(path)
     if "name" in content:
         raise DataeffError(
             f"{path}: there is no key 'name': the suite is called {name}; use title for more."
@@ -153,6 +163,9 @@ def make_suite(content: dict[str, Any], desk: Desk, where: str) -> Suite:
         suite = Suite.model_validate(content)
     except ValidationError as error:
         raise DataeffError(_explain(error, where)) from None
+    check_suite_name(suite.name)
+    for name in suite.tasks:
+        check_folder_name(f"{where}: the task", name)
     with _place(f"{where}: strategies"):
         suite.strategies = [desk.composition(text).text for text in suite.strategies]
         repeated = [text for text in suite.strategies if suite.strategies.count(text) > 1]
@@ -245,6 +258,14 @@ def _explain(error: ValidationError, where: str) -> str:
         return f"{where}: the key {key!r} is missing; add it."
     if first["type"] == "model_type" and first["loc"][0] == "tasks":
         return f"{where}: {key} is no task; write [tasks.NAME] and its keys below that."
-    message = first["msg"].removeprefix("Value error, ")
-    given = "" if isinstance(first["input"], dict) else f" (it is {first['input']!r})"
-    return f"{where}: {key}: {message}{given}."
+    message = _WRITE.get(first["type"]) or first["msg"].removeprefix("Value error, ")
+    given = first["input"]
+    told = "" if isinstance(given, dict) else f" (it is {shortened(_as_written(given), 100)})"
+    return f"{where}: {key}: {message}{told}."
+
+
+def _as_written(value: Any) -> str:
+    """Return a value as a suite file has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, date | time) else repr(value)

@@ -95,6 +95,10 @@ class Work:
         if self._boundary:
             self._boundary.close(shared["hidden"])
 
+    def check_task(self, about: Told) -> None:
+        """Refuse a task that its data or this machine do not allow."""
+        self.lab.on_cpu().data(Task(**about))
+
     def network(self, about: Told, classes: int, shape: Sequence[int]) -> str:
         """Return the hash of a task's network."""
         channels, height, width = shape

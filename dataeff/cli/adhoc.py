@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
+import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from dataeff.bench.toml import parse_toml
 from dataeff.cli.options import together
 from dataeff.errors import DataeffError
+from dataeff.names import LONGEST_FOLDER
 
 if TYPE_CHECKING:
     from dataeff.bench.desk import Desk
@@ -54,7 +57,7 @@ def choose_suite(
             f"--{option} is for ad-hoc comparisons; leave out the suite {text!r}, or the option."
         )
     strategies = [desk.composition(name).text for name in strategies]
-    match = match and desk.composition(match).text
+    match = None if match is None else desk.composition(match).text
     if text:
         suite = load_suite(text, desk)
         content = suite.model_dump() | ({"seeds": seeds} if seeds else {})
@@ -90,7 +93,7 @@ def _adhoc(given: dict[str, Any], strategies: list[str]) -> dict[str, Any]:
     epochs = f"{given['epochs']:g}"
     # Everything that tells two comparisons apart, so that none takes the other's place.
     parts = [given["dataset"], given["model"], f"{epochs}ep", *given.get("settings", ())]
-    name = slug(given.get("name") or "-".join(parts))
+    name = slug(given.get("name", _short("-".join(parts))))
     if not name:
         raise DataeffError("--name takes letters and digits, such as --name my-comparison.")
     return {
@@ -99,6 +102,13 @@ def _adhoc(given: dict[str, Any], strategies: list[str]) -> dict[str, Any]:
         "strategies": strategies,
         "tasks": {parse_one(given["dataset"]).name: task},
     }
+
+
+def _short(text: str) -> str:
+    """Return a text that can be the name of a folder: of a long one, the start and a hash."""
+    if len(text.encode()) <= LONGEST_FOLDER:
+        return text
+    return f"{text[:40]}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def _settings(pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -110,10 +120,16 @@ def _settings(pairs: tuple[str, ...]) -> dict[str, Any]:
         if key in ("dataset", "model", "epochs"):
             raise DataeffError(f"--set takes the other keys of a task; write --{key} {value}.")
         # As in a suite file, only that a text needs no quotes, and a list no brackets.
-        try:
-            values[key] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            values[key] = value
-        if key == "milestones" and not isinstance(values[key], list):
-            values[key] = value.split(",")
+        several = key == "milestones" and not value.lstrip().startswith("[")
+        values[key] = [_read(part) for part in value.split(",")] if several else _read(value)
     return values
+
+
+def _read(text: str) -> Any:
+    """Read a value as TOML has it, or also a number that it has not, such as .5; or a text."""
+    try:
+        return parse_toml(f"value = {text}".encode(), text)["value"]
+    except DataeffError:
+        with suppress(ValueError):
+            return float(text)
+        return text

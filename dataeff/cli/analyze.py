@@ -5,8 +5,10 @@ from typing import Any
 import click
 
 from dataeff.cli.adhoc import adhoc_options
+from dataeff.cli.echo import echo
 from dataeff.cli.options import device_option, training_options
 from dataeff.cli.show import console
+from dataeff.printable import printable
 
 
 @click.command()
@@ -17,7 +19,11 @@ from dataeff.cli.show import console
     "--figure", "figures", multiple=True, help="Only this figure, such as 2a; repeatable."
 )
 @click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="The seed of every run."
+    "--seed",
+    type=click.IntRange(0, 10_000),
+    default=0,
+    show_default=True,
+    help="The seed of every run.",
 )
 @click.option(
     "--fresh/--resume",
@@ -50,7 +56,7 @@ def analyze(analysis, suite, results, plugin_dirs, **options):
 
             def hear(told: Any) -> None:
                 if isinstance(told, str):
-                    console.print(told, markup=False, soft_wrap=True)
+                    console.print(printable(told), markup=False, soft_wrap=True)
                 else:
                     watch.show(**told)
 
@@ -59,4 +65,4 @@ def analyze(analysis, suite, results, plugin_dirs, **options):
             folder = service.call("draw", order, hear=hear)
     finally:
         service.end()
-    click.echo(f"\nWritten: {folder}/")
+    echo(f"\nWritten: {folder}/")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dataeff.cli.echo import echo
 from dataeff.cli.listed import print_json
 from dataeff.cli.options import json_option, margin_option, results_folder, results_option
 from dataeff.cli.show import say, show_table
@@ -101,17 +102,17 @@ def _show(told: Explained, reference: str) -> None:
     say(f"{title(found.key)}, {seeds}", bold=True)
     for line in (f"A: {found.a}", f"B: {found.b}", *told.headline):
         say(line)
-    click.echo()
+    echo()
     table = [*found.visible().iterrows(), ("total", found.total)]
     header = ["phase", "A s", "B s", "ideal B s", "lost s"]
     texts = [[str(phase), *map(found.seconds, line)] for phase, line in table]
     show_table(header, texts, total=True)
-    click.echo()
+    echo()
     for line in told.sentences:
         say(line)
     for letter, effects in told.composed.items():
-        click.echo()
+        echo()
         seeds = counted(effects[0]["n"], "seed")
         say(f"Do the effects of {letter} add up? Against {reference}, {seeds}:", bold=True)
         show_table(["effect", "speed-up", "accuracy"], effects_table(effects))
-    click.echo()
+    echo()

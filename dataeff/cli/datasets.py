@@ -3,6 +3,7 @@
 import click
 
 from dataeff import catalogue
+from dataeff.cli.echo import echo
 from dataeff.cli.listed import detail, for_people, heading
 from dataeff.cli.options import data_root_option, listing_options
 from dataeff.errors import DataeffError
@@ -14,7 +15,7 @@ from dataeff.errors import DataeffError
 @listing_options
 def datasets(name, data_root, as_json, plugin_dirs):
     """List datasets and their parameters, or download one."""
-    if not name:
+    if name is None:
         for offer in for_people(catalogue.offers(plugin_dirs)["datasets"], as_json):
             heading(offer["name"], offer["summary"])
             detail("parameters", ", ".join(offer["parameters"]))
@@ -24,4 +25,4 @@ def datasets(name, data_root, as_json, plugin_dirs):
     from dataeff.data.datasets import download
 
     download(name, data_root)
-    click.echo(f"{name} is in {data_root}.")
+    echo(f"{name} is in {data_root}.")

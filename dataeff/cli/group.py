@@ -1,10 +1,18 @@
 """The group that commands are in: how mistakes are told, and help that is not cut."""
 
+import os
+import signal
+import threading
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
 
+from dataeff.cli.echo import echo
 from dataeff.errors import DataeffError, did_you_mean
+from dataeff.printable import printable, shortened
 
 
 class Commands(click.Group):
@@ -34,13 +42,17 @@ class Commands(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
+            _check_characters(args)
             return super().parse_args(ctx, args)
+        except DataeffError as error:
+            _tell(ctx, str(error))
         except click.UsageError as error:
             _tell_usage(ctx, error)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with _terminable():
+                return super().invoke(ctx)
         except DataeffError as error:
             _tell(ctx, str(error))
         except click.UsageError as error:
@@ -50,15 +62,50 @@ class Commands(click.Group):
                 raise
             # What was to be replaced is the second, where there are two.
             _tell(ctx, f"Cannot use {error.filename2 or error.filename}: {error.strerror}.")
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, _Terminated) as stop:
             trains = ctx.invoked_subcommand in ("run", "analyze")
             more = " The same command goes on from the last finished epoch." if trains else ""
-            click.echo(f"\nStopped.{more}", err=True)
-            ctx.exit(130)
+            echo(f"\nStopped.{more}", err=True)
+            ctx.exit(143 if isinstance(stop, _Terminated) else 130)
+
+
+class _Terminated(SystemExit):
+    """Somebody asked this process to end."""
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM end what runs as Ctrl-C does, unless somebody else has a use for it."""
+    free = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    # Only there may handlers be set.
+    if not free or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: Any) -> NoReturn:
+        # Whoever asks twice does not wait for what is being tidied up.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise _Terminated
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _check_characters(args: list[str]) -> None:
+    """Refuse control characters and what is no UTF-8: neither could be kept, nor typed again."""
+    given = {name: text for name, text in os.environ.items() if name.startswith("DATAEFF_")}
+    for text in [*args, *given.values()]:
+        for kind in map(unicodedata.category, "" if text.isprintable() else text):
+            if kind in ("Cc", "Cs"):
+                what = "a control character" if kind == "Cc" else "bytes that are no UTF-8"
+                raise DataeffError(f"{text!r} holds {what}; write or rename it without.")
 
 
 def _tell(ctx: click.Context, message: str) -> NoReturn:
-    click.echo(f"Error: {message}", err=True)
+    echo(f"Error: {shortened(printable(' '.join(message.splitlines())))}", err=True)
     ctx.exit(2)
 
 

@@ -2,6 +2,7 @@
 
 import click
 
+from dataeff.cli.echo import echo
 from dataeff.cli.options import PATH, judging_options, results_folder, results_option
 from dataeff.cli.show import show_board
 from dataeff.errors import DataeffError
@@ -33,6 +34,8 @@ def leaderboard(suite, results, csv_file, **options):
     forms = [form for form in printed if options[form]]
     if len(forms) > 1:
         raise DataeffError(f"--{forms[0]} and --{forms[1]} exclude each other; leave one out.")
+    if csv_file and csv_file.is_dir():
+        raise DataeffError(f"{csv_file} is a folder; --csv takes a file, such as table.csv.")
     folder = results_folder(results, suite)
     board = read_board(folder, options["margin"], options["target"])
     if csv_file:
@@ -41,8 +44,8 @@ def leaderboard(suite, results, csv_file, **options):
     if not forms:
         show_board(folder, board, written)
         return
-    click.echo(printed[forms[0]](board))
+    echo(printed[forms[0]](board))
     # Markdown has the feet of its tables.
     feet = [] if options["markdown"] else [text for part in board.feet.values() for text in part]
     for note in [*feet, *board.notes]:
-        click.echo(note, err=True)
+        echo(note, err=True)

@@ -5,8 +5,7 @@ import json
 from collections.abc import Collection
 from typing import Any, TypeVar
 
-import click
-
+from dataeff.cli.echo import echo
 from dataeff.errors import DataeffError, did_you_mean
 
 _Found = TypeVar("_Found")
@@ -34,15 +33,16 @@ def for_people(found: list[_Found], as_json: bool) -> list[_Found]:
 
 def print_json(value: Any) -> None:
     """Print a value for programs."""
-    click.echo(json.dumps(value, indent=1))
+    echo(json.dumps(value, indent=1))
 
 
 def heading(name: str, text: str) -> None:
     """Print a name in bold and a text beside it, both as they are."""
-    click.echo(f"{click.style(name, bold=True)}  {text}")
+    echo(name, bold=True, nl=False)
+    echo(f"  {text}")
 
 
 def detail(title: str, text: str) -> None:
     """Print an indented line, unless there is nothing to say."""
     if text:
-        click.echo(f"    {title}: {text}")
+        echo(f"    {title}: {text}")

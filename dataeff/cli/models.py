@@ -3,6 +3,7 @@
 import click
 
 from dataeff import catalogue
+from dataeff.cli.echo import echo
 from dataeff.cli.listed import for_people, matching
 from dataeff.cli.options import listing_options
 
@@ -14,4 +15,4 @@ def models(pattern, as_json, plugin_dirs):
     """List models: ours, torchvision:NAME, and every timm name."""
     found = matching(catalogue.models(plugin_dirs), pattern, "models")
     if names := for_people(found, as_json):
-        click.echo("\n".join(names))
+        echo("\n".join(names))

@@ -9,8 +9,19 @@ import click
 
 from dataeff.cost import MARGIN
 from dataeff.errors import DataeffError, did_you_mean
+from dataeff.names import check_suite_name
 
-PATH = click.Path(path_type=Path)
+
+class _Path(click.Path):
+    """A file or a folder; nothing at all, which Python takes for the current one, is refused."""
+
+    def convert(self, value: Any, *where: Any) -> Any:
+        if not str(value):
+            self.fail("it is empty; write a file or a folder.", *where)
+        return super().convert(value, *where)
+
+
+PATH = _Path(path_type=Path)
 """The type of an option that names a file or a folder."""
 
 
@@ -65,11 +76,23 @@ data_root_option = click.option(
     help="Folder of data sets (or the variable DATAEFF_DATA).",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _are_folders(ctx: click.Context, option: click.Parameter, folders: tuple[Path, ...]) -> Any:
+    for folder in folders:
+        if not folder.is_dir():
+            raise DataeffError(
+                f"There is no plugins folder {folder}; --plugins-dir takes a folder."
+            )
+    return folders
+
+
 plugins_dir_option = click.option(
     "--plugins-dir",
     "plugin_dirs",
     multiple=True,
     type=PATH,
+    callback=_are_folders,
     help="Also load every .py file of this folder as a plugin, tests left out.",
 )
 judging_options = together(margin_option, target_option)
@@ -84,6 +107,7 @@ def results_folder(results: Path, suite: str) -> Path:
     if len(Path(suite).parts) != 1 and not suite.endswith(".toml"):
         raise DataeffError(f"There are no results in {suite}; name a suite, or add --results DIR.")
     name = Path(suite).name.removesuffix(".toml")
+    check_suite_name(name)
     if not (results / name / "suite.json").exists():
         known = sorted(path.parent.name for path in results.glob("*/suite.json"))
         hint = did_you_mean(name, known) or f" Type: dataeff run {suite}"

@@ -2,6 +2,7 @@
 
 import click
 
+from dataeff.cli.echo import echo
 from dataeff.cli.options import PATH, judging_options, results_folder, results_option
 from dataeff.errors import DataeffError
 
@@ -35,4 +36,4 @@ def plot(suite, results, out, **options):
     if not paths:
         raise DataeffError(f"There is nothing to draw in {folder} yet: no finished cell has it.")
     for path in paths:
-        click.echo(f"Written: {path}")
+        echo(f"Written: {path}")

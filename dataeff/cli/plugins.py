@@ -1,5 +1,7 @@
 """The commands about plugins: list, install, write and check them."""
 
+import importlib.metadata
+import re
 import shlex
 import shutil
 import subprocess
@@ -9,10 +11,11 @@ from pathlib import Path
 import click
 
 from dataeff import catalogue
+from dataeff.cli.echo import echo
 from dataeff.cli.group import Commands
 from dataeff.cli.listed import detail, for_people, heading
 from dataeff.cli.options import PATH, listing_options, plugins_dir_option
-from dataeff.errors import DataeffError
+from dataeff.errors import DataeffError, UnknownName, did_you_mean
 
 # Seconds that a strategy has to be checked.
 _CHECKING = 1800.0
@@ -34,7 +37,7 @@ def plugins_list(as_json, plugin_dirs):
         for note in plugin["notes"]:
             detail("note", note)
         if plugin["error"]:
-            click.secho(f"    did not load: {plugin['error']}", fg="red")
+            echo(f"    did not load: {plugin['error']}", fg="red")
 
 
 @plugins.command("install")
@@ -59,6 +62,13 @@ def plugins_install(packages, editable, upgrade):
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def plugins_uninstall(packages, yes):
     """Uninstall plugins with the pip of this environment."""
+    for name in packages:
+        _check_installed(name)
+    if not yes and not (sys.stdin and sys.stdin.isatty()):
+        raise DataeffError(
+            "There is no terminal to answer in; add -y: "
+            f"{shlex.join(['dataeff', 'plugins', 'uninstall', '-y', *packages])}"
+        )
     _pip("uninstall", *(["--yes"] if yes else []), *packages)
 
 
@@ -72,10 +82,10 @@ def plugins_new(name, into, plugin_dirs):
 
     taken = [offer["name"] for offer in catalogue.offers(plugin_dirs)["strategies"]]
     folder = write_package(name, into, taken)
-    click.echo(f"Written: {folder}/")
+    echo(f"Written: {folder}/")
     for path in sorted(folder.iterdir()):
-        click.echo(f"  {path.name}")
-    click.echo(f"Next: dataeff plugins install -e {folder}")
+        echo(f"  {path.name}")
+    echo(f"Next: dataeff plugins install -e {folder}")
 
 
 @plugins.command("check")
@@ -90,10 +100,24 @@ def plugins_check(name, model, plugin_dirs):
     service = PluginService(Checking, plugin_dirs, limit=_CHECKING)
     try:
         for line in service.call("check", name, model):
-            click.echo(f"ok  {line}")
+            echo(f"ok  {line}")
     finally:
         service.end()
-    click.echo(f"{name} conforms.")
+    echo(f"{name} conforms.")
+
+
+def _check_installed(name: str) -> None:
+    """Refuse what pip would pass over in silence, and what is no plugin but something it needs."""
+    points = importlib.metadata.entry_points(group="dataeff")
+    known = sorted({point.dist.name for point in points if point.dist} - {"dataeff"})
+    if _normal(name) not in map(_normal, known):
+        hint = did_you_mean(name, known) or f" Installed: {', '.join(known) or 'none'}."
+        raise UnknownName(f"No plugin package {name!r} is installed.{hint}")
+
+
+def _normal(name: str) -> str:
+    """Return the name of a package as pip compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _pip(*arguments: str) -> None:
@@ -104,7 +128,7 @@ def _pip(*arguments: str) -> None:
             raise DataeffError(f"This environment has no pip; type: {sys.executable} -m ensurepip")
         uv_arguments = [part for part in arguments if part != "--yes"]
         command = ["uv", "pip", uv_arguments[0], "--python", sys.executable, *uv_arguments[1:]]
-    click.echo(f"$ {shlex.join(command)}")
+    echo(f"$ {shlex.join(command)}")
     code = subprocess.run(command, check=False).returncode
     if code:
         raise DataeffError(f"pip ended with code {code}; its own message is above.")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from dataeff.cli.echo import echo
 from dataeff.cli.options import judging_options, results_folder, results_option
 from dataeff.errors import DataeffError
 
@@ -34,7 +35,7 @@ def report(suite, results, open_it, serve_it, **options):
         return write_report(folder, read_board(folder, options["margin"], options["target"]))
 
     def ready(address: str) -> None:
-        click.echo(f"The page of {folder.name} is at {address} (Ctrl-C ends it).")
+        echo(f"The page of {folder.name} is at {address} (Ctrl-C ends it).")
         if open_it:
             webbrowser.open(address)
 
@@ -44,6 +45,6 @@ def report(suite, results, open_it, serve_it, **options):
         serve(folder, make, port=options["port"], on_ready=ready)
         return
     path = make()
-    click.echo(f"Written: {path}")
+    echo(f"Written: {path}")
     if open_it:
         webbrowser.open(path.resolve().as_uri())

@@ -254,7 +254,7 @@ def _seconds_of_pilots(costs: Preview, schedule: Schedule) -> float:
 
 
 def _someone_is_there() -> bool:
-    return console.is_terminal and sys.stdin.isatty()
+    return console.is_terminal and bool(sys.stdin and sys.stdin.isatty())
 
 
 def _ask(schedule: Schedule, coming: Coming, desk: Desk) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
 from rich.console import Console
 from rich.text import Text
+
+from dataeff.cli.echo import echo
+from dataeff.printable import printable
 
 if TYPE_CHECKING:
     from dataeff.report.board import Board
@@ -33,13 +35,14 @@ def show_board(folder: Path, board: Board, written: list[str]) -> None:
         for part in terminal.rich_tables(board, console.width):
             console.print(part)
     else:
-        click.echo(terminal.plain_text(board))
-    click.echo(f"\nWritten: {folder}/{', '.join(written)}")
+        echo(terminal.plain_text(board))
+    echo(f"\nWritten: {folder}/{', '.join(written)}")
 
 
 def say(text: str, bold: bool = False) -> None:
     """Print a sentence as it is."""
-    console.print(Text(text, style="bold" if bold else ""), soft_wrap=not console.is_terminal)
+    shown = Text(printable(text), style="bold" if bold else "")
+    console.print(shown, soft_wrap=not console.is_terminal)
 
 
 def show_table(header: list[str], lines: list[list[str]], total: bool = False) -> None:
@@ -47,7 +50,7 @@ def show_table(header: list[str], lines: list[list[str]], total: bool = False) -
     from dataeff.report.terminal import aligned, rich_table
 
     if not console.is_terminal:
-        click.echo("\n".join(aligned(header, lines)))
+        echo("\n".join(aligned(header, lines)))
         return
     table = rich_table(header, lines)
     if total:

@@ -3,6 +3,7 @@
 import click
 
 from dataeff import catalogue
+from dataeff.cli.echo import echo
 from dataeff.cli.listed import detail, for_people, heading, matching
 from dataeff.cli.options import listing_options
 
@@ -21,4 +22,4 @@ def strategies(pattern, as_json, plugin_dirs):
         detail("paper", offer["paper"])
         if len(found) == 1:
             for paragraph in offer["about"][1:]:
-                click.echo(f"\n{paragraph}")
+                echo(f"\n{paragraph}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dataeff.cli.echo import echo
 from dataeff.cli.options import (
     Number,
     data_root_option,
@@ -54,12 +55,12 @@ def verify(suite, results, repeat, plugin_dirs, **options):
     wrong = [finding for finding in findings if finding.outcome == "does not verify"]
     for outcome in ("verified", "not verified", "does not verify"):
         count = sum(finding.outcome == outcome for finding in findings)
-        click.echo(f"{outcome}: {counted(count, 'cell')}")
+        echo(f"{outcome}: {counted(count, 'cell')}")
     again = [finding for finding in findings if finding.repeated]
     same = [finding for finding in again if finding.repeated == "bit-identical"]
     if again:
-        click.echo(f"trained again: {counted(len(again), 'cell')}, {len(same)} bit-identical")
-    click.echo(said or "leaderboard.csv: the same as made anew from the cells")
+        echo(f"trained again: {counted(len(again), 'cell')}, {len(same)} bit-identical")
+    echo(said or "leaderboard.csv: the same as made anew from the cells")
     if wrong or said:
         raise click.exceptions.Exit(1)
 
@@ -82,9 +83,9 @@ def _findings(folder: Path, settings: Settings, repeat: float) -> list[Finding]:
             findings.append(finding)
             title = f"{finding.strategy} seed {finding.seed}"
             if finding.outcome != "verified":
-                console.print(f"{title}: {finding.outcome}: {finding.why}", markup=False)
+                echo(f"{title}: {finding.outcome}: {finding.why}")
             if finding.repeated:
-                console.print(f"{title}: trained again: {finding.repeated}", markup=False)
+                echo(f"{title}: trained again: {finding.repeated}")
         keep(folder, findings)
     finally:
         desk.end()

@@ -3,6 +3,8 @@
 # Annotations stay objects here (no __future__ import): the registry reads the parameter types of
 # subclasses, whose modules need not know these names.
 import hashlib
+import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -19,10 +21,10 @@ from dataeff.errors import DataeffError
 from dataeff.notation import parse_one
 from dataeff.registry import Registry
 
-Side = Annotated[int, Field(ge=4)]
+Side = Annotated[int, Field(ge=4, le=4096)]
 """Height and width in pixels, as a parameter's type."""
 
-Padding = Annotated[int, Field(ge=0)]
+Padding = Annotated[int, Field(ge=0, le=1024)]
 """Pixels around an image, as a parameter's type."""
 
 
@@ -115,6 +117,7 @@ class ImageSet:
         classes = raw.check(name)
         kept, labels = self.training_part(name, raw.train_labels.long(), classes)
         images = raw.train_images if self.subset is None else raw.train_images[kept]
+        self._check_memory(name, (len(kept) + len(raw.test_images), *images.shape[1:]))
         fingerprint = self.fingerprint(images.contiguous().numpy(), labels.numpy())
         images, test_images = resize(images, self.size), resize(raw.test_images, self.size)
         _, height, width, channels = images.shape
@@ -125,6 +128,12 @@ class ImageSet:
             for part, targets in ((images, labels), (test_images, raw.test_labels.long()))
         )
         return Dataset(name, train, test, classes, (channels, height, width), fingerprint)
+
+    def _check_memory(self, name: str, shape: Sequence[int]) -> None:
+        """Refuse a set that is larger than this machine, before it fills it."""
+        count, height, width, channels = shape
+        sides = (self.size, self.size) if self.size else (height, width)
+        check_memory(name, count * channels * math.prod(side + 2 * self.crop for side in sides))
 
     def training_part(self, name: str, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
         """Return the indices of the training samples that stay and their labels, with noise."""
@@ -144,6 +153,16 @@ class ImageSet:
         for part in content:
             digest.update(part)
         return digest.hexdigest()[:12]
+
+
+def check_memory(name: str, needed: int) -> None:
+    """Refuse what takes more bytes than this machine has."""
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > there:
+        raise DataeffError(
+            f"dataset {name}: it would take {needed / 2**30:.3g} GiB of memory, and this machine "
+            f"has {there / 2**30:.3g}; write a smaller size, crop or number of samples."
+        )
 
 
 def _count(name: str, subset: int | float, samples: int, classes: int) -> int:

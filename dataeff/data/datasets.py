@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from pydantic import Field
 
-from dataeff.data.base import ImageSet, Padding, Raw, Side
+from dataeff.data.base import ImageSet, Padding, Raw, Side, check_memory
 from dataeff.data.folder import ImageFolder
 from dataeff.data.labels import balanced
 from dataeff.errors import DataeffError
@@ -92,15 +92,18 @@ class Synthetic(ImageSet):
     """Blurred random patterns, one per class, under noise: difficulty 0 is none, 1 all noise."""
 
     size: Side = 32
-    samples: Annotated[int, Field(ge=1)] = 1000
-    test_samples: Annotated[int, Field(ge=1)] = 200
-    classes: Annotated[int, Field(ge=2)] = 10
-    channels: Annotated[int, Field(ge=1)] = 3
+    samples: Annotated[int, Field(ge=1, le=10**8)] = 1000
+    test_samples: Annotated[int, Field(ge=1, le=10**8)] = 200
+    classes: Annotated[int, Field(ge=2, le=10**6)] = 10
+    channels: Annotated[int, Field(ge=1, le=1024)] = 3
     difficulty: Annotated[float, Field(ge=0, le=1)] = 0.3
     seed: Annotated[int, Field(ge=0)] = 0
 
     def read(self, root: Path | None) -> Raw:
         """Draw 4x4 patterns; resizing blurs them, so that noise does not average out."""
+        most = max(self.samples, self.test_samples, self.classes)
+        # Patterns and noise are floats, and there are about four of each at a time.
+        check_memory("synthetic", 4 * 4 * 16 * self.channels * most)
         generator = torch.Generator().manual_seed(self.seed)
         prototypes = torch.randn(self.classes, 4, 4, self.channels, generator=generator)
 

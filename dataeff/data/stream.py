@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from dataeff.data.augment import hash_integers
+from dataeff.data.decode import check_shape, read_rgb
 from dataeff.data.images import Normaliser, Split, View
 from dataeff.errors import DataeffError
 
@@ -100,12 +101,12 @@ class _Files(Dataset[Tensor | str]):
         for row, index in zip(batch, indices, strict=True):
             path = os.fsdecode(self.files[index])
             try:
-                with Image.open(path) as image:
-                    view = self._view(image.convert("RGB"), index, augment)
-            except (OSError, SyntaxError, ValueError) as error:
+                image = read_rgb(path)
+                check_shape(path, *image.size)
+            except DataeffError as error:
                 # Returned, not raised: a worker's exception arrives with its traceback as text.
-                return f"{path} cannot be read as an image ({error}); replace or delete it."
-            row.copy_(torch.from_numpy(np.array(view)))
+                return str(error)
+            row.copy_(torch.from_numpy(np.array(self._view(image, index, augment))))
         return batch
 
     def _view(self, image: Image.Image, index: int, augment: View) -> Image.Image:

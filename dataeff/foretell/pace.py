@@ -151,6 +151,8 @@ class Site:
         disk = table_bytes(job.run) + cell.record + _RECORD + _CLASS * data.classes + _HEADER
         # A bit per test image.
         disk += len(data.test) // 8
+        # The weights are kept, to be verified.
+        disk += sum(value.nbytes for value in job.run.model.state_dict().values())
         checkpoint = state_bytes(job.run) + sum(trial.children)
 
         def fill(line: Estimate, run: Run) -> Estimate:

@@ -1,6 +1,7 @@
 """From `name[key=value]` to a network: a registered one, torchvision's or timm's."""
 
 import ast
+import warnings
 from collections.abc import Callable
 from fnmatch import fnmatch
 from functools import partial
@@ -8,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from dataeff.errors import DataeffError, UnknownName, did_you_mean
+from dataeff.errors import DataeffError, UnknownName, did_you_mean, one_line
 from dataeff.models.small import Shape
 from dataeff.models.stems import shrink_stem
 from dataeff.models.vision import PREFIX, torchvision_builder, torchvision_names
@@ -60,11 +61,14 @@ def _build_foreign(part: Part, registry: Registry, classes: int, shape: Shape) -
         choices = ", ".join(_STEM_CHOICES)
         raise DataeffError(f"model {part.name}: stem={stem} is not valid, it is one of: {choices}.")
     try:
-        model = build(params, classes, shape)
+        # What constructors warn of is for who wrote them.
+        with warnings.catch_warnings(action="ignore"):
+            model = build(params, classes, shape)
     # A foreign constructor may raise anything at all for a parameter it cannot use.
     except Exception as error:
         what, size = format_part(part.name, params), "x".join(map(str, shape))
-        raise DataeffError(f"model {what} cannot be built for {size} images: {error}") from error
+        told = one_line(str(error)) or type(error).__name__
+        raise DataeffError(f"model {what} cannot be built for {size} images: {told}") from error
     small = stem == "small" or (stem == "auto" and max(shape[1:]) <= SMALL_SIDE)
     if small and not shrink_stem(model) and stem == "small":
         raise DataeffError(
@@ -84,6 +88,9 @@ def _builder(name: str) -> Callable[..., nn.Module] | None:
 def _build_timm(name: str, params: dict[str, Any], classes: int, shape: Shape) -> nn.Module:
     import timm
 
+    for key in [key for key, value in params.items() if value is None]:
+        # timm would pass over it, whether there is such a parameter or not.
+        raise ValueError(f"{key}=none changes nothing; leave it out")
     # timm's own rule: the networks marked so, and only they, take an img_size.
     if (config := timm.get_pretrained_cfg(name)) and config.fixed_input_size:
         height, width = shape[1:]
@@ -96,7 +103,8 @@ def _build_timm(name: str, params: dict[str, Any], classes: int, shape: Shape) -
 def _read(text: str) -> Any:
     try:
         return ast.literal_eval(_WORDS.get(text.lower(), text))
-    except (ValueError, SyntaxError):
+    # The last two, where it is nested deeply.
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
 
 

@@ -4,15 +4,20 @@ He et al. 2015, https://arxiv.org/abs/1512.03385
 """
 
 from collections.abc import Callable
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import nn
 
 from dataeff.hookspecs import hookimpl
 
 Shape = tuple[int, int, int]
 """Channels, height and width of an image."""
+
+Width = Annotated[int, Field(ge=1, le=1024)]
+"""Channels of the first layer, as a parameter's type."""
 
 
 @hookimpl
@@ -22,27 +27,27 @@ def register_models(register: Callable[..., None]) -> None:
         register(factory.__name__, factory)
 
 
-def resnet8(classes: int, shape: Shape, *, width: int = 16) -> nn.Module:
+def resnet8(classes: int, shape: Shape, *, width: Width = 16) -> nn.Module:
     """Build the CIFAR ResNet of 8 layers."""
     return ResNet(1, classes, shape, width)
 
 
-def resnet20(classes: int, shape: Shape, *, width: int = 16) -> nn.Module:
+def resnet20(classes: int, shape: Shape, *, width: Width = 16) -> nn.Module:
     """Build the CIFAR ResNet of 20 layers."""
     return ResNet(3, classes, shape, width)
 
 
-def resnet32(classes: int, shape: Shape, *, width: int = 16) -> nn.Module:
+def resnet32(classes: int, shape: Shape, *, width: Width = 16) -> nn.Module:
     """Build the CIFAR ResNet of 32 layers."""
     return ResNet(5, classes, shape, width)
 
 
-def resnet56(classes: int, shape: Shape, *, width: int = 16) -> nn.Module:
+def resnet56(classes: int, shape: Shape, *, width: Width = 16) -> nn.Module:
     """Build the CIFAR ResNet of 56 layers."""
     return ResNet(9, classes, shape, width)
 
 
-def tiny(classes: int, shape: Shape, *, width: int = 8) -> nn.Module:
+def tiny(classes: int, shape: Shape, *, width: Width = 8) -> nn.Module:
     """Build two strided convolutions and a linear head, for tests."""
     return TinyNet(classes, shape, width)
 

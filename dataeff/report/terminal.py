@@ -8,6 +8,7 @@ import pandas as pd
 from rich.table import Table
 from rich.text import Text
 
+from dataeff.printable import printable
 from dataeff.report.board import Board, places
 from dataeff.report.columns import DISPENSABLE, TEXT, Column
 from dataeff.report.frames import Key, Record, records, tables, title
@@ -128,9 +129,9 @@ def rich_tables(board: Board, width: int) -> list[Table | Text]:
     for key, part in tables(board.table):
         shown, dropped = fitting(texts(part), width)
         caption = f"Too narrow for: {', '.join(dropped)} (see leaderboard.csv)" if dropped else None
-        made.append(rich_table(*across(shown), title=Text(title(key)), caption=caption))
-        made += map(Text, remarks(part, _feet(board, key)))
-    return [*made, *map(Text, [*claim_lines(board), *board.notes])]
+        made.append(rich_table(*across(shown), title=_shown(title(key)), caption=caption))
+        made += map(_shown, remarks(part, _feet(board, key)))
+    return [*made, *map(_shown, [*claim_lines(board), *board.notes])]
 
 
 def fitting(shown: Texts, width: int) -> tuple[Texts, list[str]]:
@@ -152,8 +153,12 @@ def rich_table(header: list[str], lines: list[list[str]], **options: Any) -> Tab
     for name in header[1:]:
         shown.add_column(Text(name), justify="right", no_wrap=True)
     for line in lines:
-        shown.add_row(*map(Text, line))
+        shown.add_row(*map(_shown, line))
     return shown
+
+
+def _shown(text: str) -> Text:
+    return Text(printable(text, lines=True))
 
 
 def _width(texts: Iterable[str]) -> int:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from dataeff.errors import DataeffError
-from dataeff.files import read_json, write_json, write_parquet
+from dataeff.files import read_json, slug, write_json, write_parquet
 from dataeff.training.rng import derive
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Shelf:
         write_json(path.with_suffix(".json"), said)
 
     def _path(self, name: str, key: str) -> Path:
-        return self.folder / f"{name}-{key}"
+        return self.folder / f"{slug(name)}-{key}"
 
 
 def artefact(

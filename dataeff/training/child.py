@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dataeff.composition import watching
+from dataeff.files import slug
 from dataeff.hookspecs import hookimpl
 from dataeff.strategy import Strategy
 from dataeff.training.host import ClockOnly
@@ -53,7 +54,7 @@ def make_child(job: AnyJob, what: Child) -> AnyJob:
     if what.until is not None:
         strategies.append(watching(Until(what.until)))
     folder = job.place.folder
-    below = folder / "children" / f"{what.name}-{what.k}-{known:x}" if folder else None
+    below = folder / "children" / f"{slug(what.name)}-{what.k}-{known:x}" if folder else None
     host = job.place.host and ClockOnly(job.place.host)
     place = replace(job.place, folder=below, shelf=None, saves=True, host=host)
     child = type(job)(job.task, strategies, seed, replace(job.ground, train=job.train), place)

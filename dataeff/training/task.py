@@ -1,35 +1,43 @@
 """A task: what every strategy of a comparison is given alike."""
 
 import hashlib
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator, model_validator
 
 
 class Task(BaseModel):
-    """Dataset, model, budget, optimizer and schedule; epochs may be fractional everywhere."""
+    """Dataset, model, budget, optimizer and schedule; epochs may be fractional everywhere.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    Its limits are far beyond all that makes sense: what exceeds them is a slip of the finger.
+    """
+
+    # Strict: `lr = true` is no number, and neither is `lr = "0.1"`.
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
     dataset: str = Field(description="a dataset, see: dataeff datasets")
     model: str = Field(description="a network, see: dataeff models")
-    epochs: float = Field(gt=0, description="passes over the training set; may be a fraction")
-    batch_size: int = Field(128, ge=1, description="rows of a batch")
+    epochs: float = Field(
+        ge=0.001, le=1e6, description="passes over the training set; may be a fraction"
+    )
+    batch_size: int = Field(128, ge=1, le=10**9, description="rows of a batch")
 
     optimizer: Literal["sgd", "adam", "adamw"] = Field("sgd", description="what takes the steps")
-    lr: float = Field(0.1, gt=0, description="largest learning rate of the schedule")
+    lr: float = Field(0.1, gt=0, le=1e6, description="largest learning rate of the schedule")
     momentum: float = Field(0.9, ge=0, lt=1, description="momentum of 'sgd'")
     nesterov: bool = Field(False, description="Nesterov's form of momentum, for 'sgd'")
-    weight_decay: float = Field(5e-4, ge=0, description="decay of the weights")
+    weight_decay: float = Field(5e-4, ge=0, le=1e6, description="decay of the weights")
 
     schedule: Literal["constant", "step", "cosine", "onecycle"] = Field(
         "cosine", description="course of the learning rate"
     )
     warmup: float = Field(0.0, ge=0, description="epochs of linear warm-up")
-    milestones: tuple[float, ...] = Field((), description="epochs at which 'step' decays")
+    milestones: tuple[Annotated[float, Strict(), Field(gt=0)], ...] = Field(
+        (), strict=False, max_length=1000, description="epochs at which 'step' decays"
+    )
     gamma: float = Field(0.1, gt=0, le=1, description="factor of each decay of 'step'")
 
-    clip: float | None = Field(None, gt=0, description="largest gradient, see clip_by")
+    clip: float | None = Field(None, gt=0, le=1e9, description="largest gradient, see clip_by")
     clip_by: Literal["norm", "value"] = Field(
         "norm", description="clip limits the gradient's norm, or each entry of it"
     )
@@ -40,8 +48,23 @@ class Task(BaseModel):
     compile: bool | str = Field(False, description="torch.compile; a text names its backend")
     deterministic: bool = Field(False, description="only algorithms that repeat bit by bit")
     validation: float = Field(0.1, ge=0, lt=1, description="share carved from the training set")
-    test_every: int = Field(1, ge=1, description="epochs between tests")
-    workers: int = Field(0, ge=0, description="loader processes, for sets that are streamed")
+    test_every: int = Field(1, ge=1, le=10**6, description="epochs between tests")
+    workers: int = Field(
+        0, ge=0, le=256, description="loader processes, for sets that are streamed"
+    )
+
+    @field_validator("compile", mode="before")
+    @classmethod
+    def _is_a_backend(cls, value: Any) -> Any:
+        if not isinstance(value, bool | str):
+            raise ValueError("write true, false, or the name of a backend in quotes")
+        return value
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _has_no_negative_zero(cls, value: Any) -> Any:
+        # It is no other number, and must make no other task.
+        return value + 0.0 if isinstance(value, float) else value
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

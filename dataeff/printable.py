@@ -1,0 +1,68 @@
+"""Texts of others: made so that none acts on a terminal or on a spreadsheet."""
+
+import re
+import unicodedata
+
+# Control, format (bidirectional and zero-width among them), surrogate, unknown and private
+# characters; line ends.
+_UNSEEN = ("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp")
+# With one of these at its start, and more behind it, a spreadsheet takes a cell for a formula.
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠].", re.DOTALL)
+
+
+def printable(text: str, lines: bool = False) -> str:
+    r"""Return a text with what cannot be seen written out, an escape as `\x1b`; `lines` stay."""
+    if text.isprintable():
+        return text
+    return "".join(
+        _written(sign) if _is_unseen(sign) and not (lines and sign in "\n\t") else sign
+        for sign in text
+    )
+
+
+def unseen(text: str) -> str:
+    """Return the first character that cannot be seen, by its number; nothing if there is none."""
+    if text.isprintable():
+        return ""
+    return next((f"U+{ord(sign):04X}" for sign in text if _is_unseen(sign)), "")
+
+
+def _is_unseen(sign: str) -> bool:
+    return unicodedata.category(sign) in _UNSEEN
+
+
+def _written(sign: str) -> str:
+    return sign.encode("ascii", "backslashreplace").decode() if sign > "\x7f" else repr(sign)[1:-1]
+
+
+def shortened(text: str, most: int = 1000) -> str:
+    """Return a text without its middle where it is very long: its end says what to type."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]} ... {text[-half:]}"
+
+
+# Cells of a table that is written as CSV --------------------------------------------------------
+
+
+def harmless(cell: object) -> object:
+    """Return a cell that no spreadsheet takes for a formula: such a text gets a quote before it."""
+    if not isinstance(cell, str) or not _FORMULA.match(cell) or _is_number(cell):
+        return cell
+    return f"'{cell}"
+
+
+def as_was(cell: object) -> object:
+    """Return a cell as it was before `harmless`."""
+    if isinstance(cell, str) and cell[:1] == "'" and _FORMULA.match(cell):
+        return cell[1:]
+    return cell
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
