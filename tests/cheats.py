@@ -201,8 +201,8 @@ class Shell(Cheat):
 
     @hookimpl
     def on_epoch_start(self, run):
-        change = "s/test_top1.: [0-9.]*/test_top1\\\\": 1.0/"
-        subprocess.run(f"sed -i '{change}' results/try/*baseline*/run.json", shell=True)
+        change = """sed -i 's/"test_top1": [0-9.]*/"test_top1": 1.0/' """
+        subprocess.run(change + "results/try/*baseline*/run.json", shell=True)
 
 
 class Stater(Cheat):

@@ -13,7 +13,7 @@ from shell import call
 
 pytestmark = pytest.mark.usefixtures(_no_training.__name__)
 anything = settings(
-    max_examples=200 if EVERYTHING else 20,
+    max_examples=200 if EVERYTHING else 12,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 

@@ -178,7 +178,7 @@ def huge(side):
     [
         (floats, "32 bits per channel"),
         (lambda: huge(9500), "has more than 89478485 pixels; make it smaller or delete it."),
-        (lambda: huge(20_000), "has more than 89478485 pixels; make it smaller or delete it."),
+        (lambda: huge(13_400), "has more than 89478485 pixels; make it smaller or delete it."),
         (lambda: "gone.png", "cannot be read as an image"),
         (lambda: "/", "cannot be read as an image"),
     ],

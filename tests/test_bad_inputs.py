@@ -17,7 +17,7 @@ from dataeff.training.task import Task
 
 pytestmark = pytest.mark.usefixtures(_no_training.__name__)
 anything = settings(
-    max_examples=200 if EVERYTHING else 20,
+    max_examples=200 if EVERYTHING else 12,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
@@ -140,7 +140,7 @@ FINE = {("plugins new", "nan"), ("plugins new", "infinite"), ("plugins new", "lo
 EVERYWHERE = [(p, w) for p in PLACES for w in WORDS if (p, w) not in FINE]
 
 
-@pytest.mark.parametrize(("place", "word"), drawn(EVERYWHERE, 60))
+@pytest.mark.parametrize(("place", "word"), drawn(EVERYWHERE, 45))
 def test_words_that_make_no_sense_anywhere(place, word):
     refused(*(part.replace("{}", WORDS[word]) for part in PLACES[place]))
 
@@ -155,7 +155,7 @@ KEYS = [
 ]
 
 
-@pytest.mark.parametrize(("key", "word"), drawn(KEYS, 40))
+@pytest.mark.parametrize(("key", "word"), drawn(KEYS, 30))
 def test_keys_of_a_task(key, word):
     refused(*adhoc("--set", f"{key}={WORDS.get(word, word)}"))
 
@@ -173,7 +173,7 @@ def _parameters():
                 yield from ((kind, form, word) for word in NUMBERS)
 
 
-@pytest.mark.parametrize(("kind", "form", "word"), drawn(list(_parameters()), 80))
+@pytest.mark.parametrize(("kind", "form", "word"), drawn(list(_parameters()), 60))
 def test_parameters_of_all_that_is_bundled(kind, form, word):
     place = {"datasets": "dataset", "models": "model", "strategies": "strategy"}[kind]
     model = {"model": "resnet8[width=2]"} if kind == "strategies" else {}

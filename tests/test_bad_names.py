@@ -23,7 +23,7 @@ from dataeff.registry import Registry
 from dataeff.report import terminal
 from dataeff.report.board import read_board
 
-often = settings(max_examples=1000 if EVERYTHING else 60)
+often = settings(max_examples=1000 if EVERYTHING else 40)
 ACTS = "\x1b]0;title\x07\x1b[31m\u202e\u2066\u200b\x9b\x7f\r"
 # What a terminal may be sent: what can be seen, and the styles of our own.
 STYLES = re.compile(r"\x1b\[[0-9;]*m")

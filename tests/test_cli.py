@@ -295,7 +295,7 @@ def test_leaderboard_prints_text_markdown_and_json_and_writes_csv(results):
 
 def test_what_stands_in_the_way_of_a_table_is_named(results):
     assert mistake("leaderboard", "mine", "--csv", "results") == (
-        "Cannot use results: Is a directory."
+        "results is a folder; --csv takes a file, such as table.csv."
     )
 
 

@@ -190,6 +190,8 @@ def test_a_rectangle_over_all_cells_gives_the_ordinary_logits(monkeypatch):
     job, _, batch = pairs_and_singles("mixtrain_cutmix")
     images, rows = transformed(job, batch)
     job.run.model.eval()
+    # No strategy may return what this one does.
+    job.calls.checking = False
     logits = job.calls.forward(job.run, batch)
     first = [row[0] for row in rows]
     assert torch.equal(batch.x, images[first])

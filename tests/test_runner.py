@@ -106,7 +106,7 @@ def test_run_json_is_strict_and_takes_numbers_of_any_library(bench):
 
 
 def test_the_folder_of_a_cell_is_flat_whatever_its_names(bench):
-    content = {"name": "try", "strategies": ["baseline"], "tasks": {"../a b/c": TASK}}
+    content = {"name": "try", "strategies": ["baseline"], "tasks": {"a (b): c*": TASK}}
     suite = make_suite(content, bench.desk, where="test")
     (cell, *_) = Schedule(suite, bench.desk, bench.settings.results).cells
     assert cell.folder.parent == bench.root

@@ -20,12 +20,14 @@ _WIDTH = 96
 @listing_options
 def hooks(name, as_json, plugin_dirs):
     """Print the loop and its hooks, one hook and its users, or all that Run or Batch offer."""
+    # Whether or not anything of it is needed: a misspelt folder is a mistake.
+    offered = catalogue.offers(plugin_dirs)["strategies"] if plugin_dirs else None
     if name is None:
         found, text = _loop()
     elif name in members.HOMES:
         found, text = _class(name)
     elif name in hookspecs.HOOKS:
-        offered = catalogue.offers(plugin_dirs)["strategies"]
+        offered = offered or catalogue.offers()["strategies"]
         found, text = _hook(name, [offer["name"] for offer in offered if name in offer["hooks"]])
     else:
         hint = did_you_mean(name, [*hookspecs.HOOKS, *members.HOMES])

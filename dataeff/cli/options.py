@@ -76,23 +76,11 @@ data_root_option = click.option(
     help="Folder of data sets (or the variable DATAEFF_DATA).",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-def _are_folders(ctx: click.Context, option: click.Parameter, folders: tuple[Path, ...]) -> Any:
-    for folder in folders:
-        if not folder.is_dir():
-            raise DataeffError(
-                f"There is no plugins folder {folder}; --plugins-dir takes a folder."
-            )
-    return folders
-
-
 plugins_dir_option = click.option(
     "--plugins-dir",
     "plugin_dirs",
     multiple=True,
     type=PATH,
-    callback=_are_folders,
     help="Also load every .py file of this folder as a plugin, tests left out.",
 )
 judging_options = together(margin_option, target_option)

@@ -23,7 +23,7 @@ class Task(BaseModel):
     batch_size: int = Field(128, ge=1, le=10**9, description="rows of a batch")
 
     optimizer: Literal["sgd", "adam", "adamw"] = Field("sgd", description="what takes the steps")
-    lr: float = Field(0.1, gt=0, le=1e6, description="largest learning rate of the schedule")
+    lr: float = Field(0.1, gt=0, le=1e30, description="largest learning rate of the schedule")
     momentum: float = Field(0.9, ge=0, lt=1, description="momentum of 'sgd'")
     nesterov: bool = Field(False, description="Nesterov's form of momentum, for 'sgd'")
     weight_decay: float = Field(5e-4, ge=0, le=1e6, description="decay of the weights")
