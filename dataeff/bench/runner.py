@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -17,10 +16,10 @@ from typing import Any
 import pandas as pd
 
 from dataeff.bench.cells import Again, Cell, Settings, never, write_record
-from dataeff.bench.results import empty, held, settled
+from dataeff.bench.results import clear, empty, held, settled
 from dataeff.bench.schedule import Schedule
 from dataeff.composition import Composition
-from dataeff.errors import one_line
+from dataeff.errors import DiskFull, one_line
 from dataeff.files import write_bits, write_csv, write_parquet, write_text
 from dataeff.lab import Lab
 from dataeff.plugins import load_plugins
@@ -30,6 +29,8 @@ from dataeff.training.job import Place
 
 # Slow to import: where this process needed one, the fork server imports it once for all cells.
 _HEAVY = ("sklearn.datasets", "torchvision", "timm")
+# With this exit code a cell's process says that there was no room to write to.
+_FULL = 75
 
 
 @dataclass
@@ -109,6 +110,8 @@ def _run_apart(cell: Cell, settings: Settings, on_epoch: OnEpoch) -> None:
         if process.is_alive():
             process.kill()
         process.join()
+    if process.exitcode == _FULL:
+        raise DiskFull.at(cell.folder)
     if cell.record() is None:
         _fail(cell, why)
 
@@ -129,7 +132,10 @@ def _child(
     threading.Thread(target=_die_with_parent, daemon=True).start()
     lab = Lab(load_plugins(settings.plugin_dirs), settings.device, settings.data_root)
     cell = cell_of(composition=Composition.of(parameters, lab.installed))
-    run_cell(cell, lab, settings.results, lambda *line: connection.send(line))
+    try:
+        run_cell(cell, lab, settings.results, lambda *line: connection.send(line))
+    except DiskFull:
+        sys.exit(_FULL)
     connection.close()
 
 
@@ -141,7 +147,7 @@ def _die_with_parent() -> None:
 
 
 def run_cell(cell: Cell, lab: Lab, results: Path, on_epoch: OnEpoch) -> None:
-    """Train a cell and write its folder, whatever happens."""
+    """Train a cell and write its folder, whatever happens; unless there is no room to."""
     place = Place(cell.folder, cell.shelf(results))
     try:
         with steady_heap():
@@ -151,13 +157,14 @@ def run_cell(cell: Cell, lab: Lab, results: Path, on_epoch: OnEpoch) -> None:
         write_parquet(cell.folder / "samples.parquet", pd.DataFrame(columns))
         if result.hits is not None:
             write_bits(cell.folder / "hits.bin", result.hits.numpy())
+    except DiskFull:
+        raise
     except Exception as error:
         _fail(cell, f"{type(error).__name__}: {error}", traceback.format_exc())
         return
     (cell.folder / "traceback.txt").unlink(missing_ok=True)
     write_record(cell, result.record)
-    (cell.folder / "checkpoint.pt").unlink(missing_ok=True)
-    shutil.rmtree(cell.folder / "children", ignore_errors=True)
+    clear(cell.folder)
 
 
 def _fail(cell: Cell, error: str, trace: str = "") -> None:

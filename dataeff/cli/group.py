@@ -4,11 +4,15 @@ from typing import Any, NoReturn
 
 import click
 
-from dataeff.errors import DataeffError, did_you_mean
+from dataeff.damage import listening
+from dataeff.errors import FULL, DataeffError, DiskFull, did_you_mean
 
 
 class Commands(click.Group):
-    """Turns a mistake into one sentence and exit code 2, and knows close command names."""
+    """Turns a mistake into one sentence and exit code 2, and knows close command names.
+
+    A full disk is no mistake, and has exit code 1. Of damaged files it tells as they are met.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order in which a user meets them."""
@@ -40,12 +44,18 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with listening(lambda text: click.echo(text, err=True)):
+                return super().invoke(ctx)
+        except DiskFull as error:
+            _tell(ctx, str(error), code=1)
         except DataeffError as error:
             _tell(ctx, str(error))
         except click.UsageError as error:
             _tell_usage(ctx, error)
         except OSError as error:
+            if error.errno in FULL:
+                full = DiskFull.at(error.filename or "what is to be written")
+                _tell(ctx, str(full), code=1)
             if error.filename is None:
                 raise
             # What was to be replaced is the second, where there are two.
@@ -57,9 +67,9 @@ class Commands(click.Group):
             ctx.exit(130)
 
 
-def _tell(ctx: click.Context, message: str) -> NoReturn:
+def _tell(ctx: click.Context, message: str, code: int = 2) -> NoReturn:
     click.echo(f"Error: {message}", err=True)
-    ctx.exit(2)
+    ctx.exit(code)
 
 
 def _tell_usage(ctx: click.Context, error: click.UsageError) -> NoReturn:
