@@ -239,6 +239,6 @@ class Job:
             checkpoint.save(self, self.place.folder / "checkpoint.pt")
 
     def resume(self) -> None:
-        """Go on from the checkpoint in the run's folder, if there is one."""
-        if self.place.folder and (self.place.folder / "checkpoint.pt").exists():
-            checkpoint.load(self, self.place.folder / "checkpoint.pt")
+        """Go on from the newest whole checkpoint in the run's folder, if there is one."""
+        if self.place.folder:
+            checkpoint.resume(self, self.place.folder)
