@@ -14,6 +14,7 @@ from dataeff.sealed import Form
 
 _ANY, _TEXT, _BOOL = of.any_schema(), of.str_schema(strict=True), of.bool_schema(strict=True)
 _NUMBER = of.float_schema(strict=True, allow_inf_nan=False)
+_AMOUNT = of.float_schema(strict=True, ge=0, allow_inf_nan=False)
 _COUNT = of.int_schema(strict=True, ge=0, le=2**53)
 _POSITIVE = of.float_schema(strict=True, gt=0, allow_inf_nan=False)
 
@@ -69,8 +70,8 @@ RECORD = Form(
             **dict.fromkeys(("metrics", "process_clocks", "phases", "rows"), _FIGURES),
             **dict.fromkeys(("steps", "epochs", "train_loss", "peak_memory"), _maybe(_NUMBER)),
             **dict.fromkeys(("ranked", "control"), _BOOL),
-            "flops": _NUMBER,
-            "clocks": _by_name(_NUMBER),
+            "flops": _AMOUNT,
+            "clocks": _by_name(_AMOUNT),
             "energy": _maybe(_by_name(_NUMBER)),
             "classes": _maybe(_CLASSES),
             "use": _maybe(_FIGURES),

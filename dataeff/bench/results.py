@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from os.path import isdir
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,8 @@ def read_runs(
     if not suite_folder.is_dir():
         return []
     with os.scandir(suite_folder) as entries:
-        names = sorted(entry.name for entry in entries if entry.is_dir())
+        # What is no folder may be a loop of links, of which nothing can be asked.
+        names = sorted(e.name for e in entries if e.is_dir(follow_symlinks=False) or isdir(e.path))
     records = []
     with uncollected():
         for name in names:

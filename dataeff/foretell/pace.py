@@ -14,6 +14,7 @@ import torch._dynamo
 
 from dataeff.bench.cells import Cell
 from dataeff.errors import DataeffError, Refused
+from dataeff.files import CHECKPOINTS
 from dataeff.foretell.steps import ShortJob, Trial, reason, state_bytes, table_bytes
 from dataeff.lab import Lab
 from dataeff.training.rng import derive
@@ -140,7 +141,7 @@ class Site:
         disk = table_bytes(job.run) + _record_bytes(cell, data.classes) + _HEADER
         # A bit per test image.
         disk += len(data.test) // 8
-        checkpoint = state_bytes(job.run) + sum(trial.children)
+        checkpoint = len(CHECKPOINTS) * (state_bytes(job.run) + sum(trial.children))
 
         def fill(line: Estimate, run: Run) -> Estimate:
             count = run.epoch_count
