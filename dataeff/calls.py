@@ -14,7 +14,7 @@ import pluggy
 
 from dataeff import hookspecs
 from dataeff.composition import Active
-from dataeff.errors import DataeffError, Refused, StrategyError
+from dataeff.errors import DataeffError, DiskFull, Refused, StrategyError
 from dataeff.hookspecs import HOOKS
 from dataeff.strategy import LOOP_HOOKS, hooks_of, owned_hooks
 from dataeff.whereabouts import HERE, place_of
@@ -155,11 +155,12 @@ def _positional(impl: Any, names: tuple[str, ...]) -> Callable[..., Any]:
 def blaming(strategies: Sequence[Active]) -> Iterator[None]:
     """Re-raise an error that a strategy's hook raised, naming the strategy and the hook.
 
-    Where `setup` refuses the task, what it says is for the user: no hook is named.
+    Where `setup` refuses the task, what it says is for the user: no hook is named. A full disk is
+    nobody's fault.
     """
     try:
         yield
-    except (StrategyError, KeyboardInterrupt, GeneratorExit):
+    except (StrategyError, DiskFull, KeyboardInterrupt, GeneratorExit):
         raise
     # A hook may try to leave the process.
     except BaseException as error:

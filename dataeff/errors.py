@@ -1,9 +1,15 @@
 """Errors that teach: each says what was wrong and what to type instead."""
 
+import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
 from dataeff.printable import printable
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where there is no room: of the disk, of a quota, of a limit."""
+
 
 _LONG = 200
 
@@ -30,6 +36,18 @@ class Refused(StrategyError):
 
 class Diverged(DataeffError):
     """The training loss is no longer finite."""
+
+
+class DiskFull(DataeffError, OSError):
+    """There is no room to write to; nothing is half-written, and the same command goes on later."""
+
+    @classmethod
+    def at(cls, path: str | Path, why: str = "No space left on device") -> "DiskFull":
+        """Return the error of a file or folder that there is no room for."""
+        return cls(
+            f"There is no room to write {path} ({why}): make room, and type the same command "
+            "again; it goes on from there."
+        )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

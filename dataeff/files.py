@@ -1,7 +1,11 @@
-"""Files that appear whole or not at all: the only place that touches what results are kept in."""
+"""Files that appear whole or not at all: the only place that touches what results are kept in.
+
+What checks them, and sets aside what is damaged, is in `dataeff.sealed`.
+"""
 
 import csv
 import gc
+import io
 import json
 import math
 import os
@@ -16,11 +20,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
-from pydantic_core import from_json
 
-from dataeff.errors import DataeffError
+from dataeff.damage import Damaged, made_anew, put_aside
+from dataeff.errors import FULL, DiskFull
 from dataeff.printable import as_was, harmless
 
+CHECKPOINTS = ("checkpoint.pt", "checkpoint-before.pt")
+"""What a run that was stopped goes on from: the newest, and the one before it."""
 _BLOCK = 2**18
 
 
@@ -32,26 +38,46 @@ def slug(text: str) -> str:
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
     """Yield a path to write to, which takes the place of `path` once it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     # Two runs of one suite write the same tables: each has a partial file of its own.
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         yield partial
         os.replace(partial, path)
+    except OSError as error:
+        if error.errno in FULL:
+            raise DiskFull.at(path, os.strerror(error.errno)) from error
+        raise
     finally:
         partial.unlink(missing_ok=True)
 
 
-def write_text(path: Path, text: str) -> None:
+def make_way(path: Path) -> None:
+    """Set aside a folder that stands where a file of ours is to be; never where a user says."""
+    if path.is_dir():
+        put_aside(path, Damaged("it is a folder"), made_anew)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
     """Write a file by write-then-rename."""
     with written_whole(path) as partial:
-        # An error may hold a file name that is no UTF-8.
-        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
+        partial.write_bytes(content)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text by write-then-rename."""
+    # An error may hold a file name that is no UTF-8.
+    write_bytes(path, text.encode(errors="backslashreplace"))
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write strict JSON: what is not finite becomes null."""
-    write_text(path, json.dumps(finite(value), indent=1, allow_nan=False) + "\n")
+    """Write strict JSON by write-then-rename."""
+    write_text(path, json_text(value) + "\n")
+
+
+def json_text(value: Any) -> str:
+    """Return strict JSON: what is not finite becomes null."""
+    return json.dumps(finite(value), indent=1, allow_nan=False)
 
 
 def finite(value: Any) -> Any:
@@ -82,17 +108,6 @@ def read_bytes(path: str | Path) -> bytes:
     return b"".join(parts)
 
 
-def read_json(path: str | Path) -> Any:
-    """Read a JSON file, or return None where there is none."""
-    try:
-        # Three times as fast as the json module, where there are thousands of records.
-        return from_json(read_bytes(path))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise DataeffError(f"{path} is damaged ({error}); delete its folder.") from None
-
-
 def write_csv(path: Path, table: pd.DataFrame) -> None:
     """Write a table by write-then-rename; no text of it starts a formula in a spreadsheet."""
     table = _each_text(table, harmless)
@@ -108,31 +123,25 @@ def write_csv(path: Path, table: pd.DataFrame) -> None:
             pyarrow.csv.write_csv(lines, file)
 
 
-def read_csv(path: Path, is_text: Callable[[str], bool]) -> pd.DataFrame | None:
-    """Read a table that `write_csv` has written, or return None where there is none.
+def parse_csv(content: bytes, is_text: Callable[[str], bool]) -> pd.DataFrame:
+    """Return the table that `write_csv` has written as these bytes; ValueError where it is none.
 
     Columns whose name `is_text` stay text, whatever they look like. In them what is empty is "" if
     it was written as that, and else missing.
     """
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            names = next(csv.reader(file), [])
-        lines = pyarrow.csv.read_csv(
-            path,
-            # Errors that were recorded have several lines.
-            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
-            convert_options=pyarrow.csv.ConvertOptions(
-                column_types={name: pa.string() for name in names if is_text(name)},
-                # A strategy may be called nan.
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        )
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise DataeffError(f"{path} is damaged ({error}); get it anew.") from None
+    names = csv_names(content)
+    lines = pyarrow.csv.read_csv(
+        io.BytesIO(content),
+        # Errors that were recorded have several lines.
+        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types={name: pa.string() for name in names if is_text(name)},
+            # A strategy may be called nan.
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
     return _each_text(lines.to_pandas(), as_was)
 
 
@@ -144,6 +153,14 @@ def _each_text(table: pd.DataFrame, change: Callable[[object], object]) -> pd.Da
             texts = map(change, table.iloc[:, place])
             changed.isetitem(place, pd.Series(texts, table.index, kind))
     return changed
+
+
+def csv_names(content: bytes) -> list[str]:
+    """Return the names of a table's columns; ValueError where they are none."""
+    try:
+        return next(csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8", newline="")), [])
+    except csv.Error as error:
+        raise ValueError(str(error)) from None
 
 
 def write_parquet(path: Path, table: pd.DataFrame) -> None:

@@ -105,7 +105,7 @@ def test_the_file_of_a_cell_adds_up_to_its_accuracy(bench):
         hits = read_hits(cell.folder / "hits.bin", sum(known["classes"]["test"]))
         assert 100 * hits.mean() == pytest.approx(known["metrics"]["test_top1"])
     grid = Grid(read_board(bench.root).runs, "baseline")
-    assert list(image_errors(bench.root, grid)) == ["random_backprop[keep=0.5]"]
+    assert list(image_errors(bench.root, grid, {})) == ["random_backprop[keep=0.5]"]
 
 
 def test_a_cell_that_was_never_tested_has_no_hits(bench):
@@ -216,26 +216,26 @@ def test_errors_of_a_table_are_those_of_shared_seeds(tmp_path, table):
     shuffled = table.sample(frac=1, random_state=0)
     seeds = (0, 1, 2)
     expected = image_error(hits("ours", *seeds), hits("base", *seeds))
-    assert image_errors(tmp_path, Grid(shuffled, "base")) == {"ours": pytest.approx(expected)}
+    assert image_errors(tmp_path, Grid(shuffled, "base"), {}) == {"ours": pytest.approx(expected)}
     table.loc[table["folder"] == "ours-1", "status"] = "diverged"
     expected = image_error(hits("ours", 0, 2), hits("base", 0, 2))
-    assert image_errors(tmp_path, Grid(table, "base")) == {"ours": pytest.approx(expected)}
+    assert image_errors(tmp_path, Grid(table, "base"), {}) == {"ours": pytest.approx(expected)}
 
 
 def test_where_nothing_is_known_there_are_no_errors(tmp_path, table):
-    assert image_errors(tmp_path, Grid(table, "nobody")) == {}
-    assert image_errors(tmp_path, Grid(table.assign(test_samples=math.nan), "base")) == {}
-    assert image_errors(tmp_path, Grid(table.assign(test_samples=80.0), "base")) == {}
-    assert image_errors(tmp_path, Grid(table[:0], "base")) == {}
+    assert image_errors(tmp_path, Grid(table, "nobody"), {}) == {}
+    assert image_errors(tmp_path, Grid(table.assign(test_samples=math.nan), "base"), {}) == {}
+    assert image_errors(tmp_path, Grid(table.assign(test_samples=80.0), "base"), {}) == {}
+    assert image_errors(tmp_path, Grid(table[:0], "base"), {}) == {}
 
 
 def test_each_file_is_read_once(tmp_path, table, monkeypatch):
     read = []
 
-    def counting(path, images):
+    def counting(path, images, known):
         read.append(path)
-        return read_hits(path, images)
+        return read_hits(path, images, known)
 
     monkeypatch.setattr("dataeff.report.hits.read_hits", counting)
-    image_errors(tmp_path, Grid(table, "base"))
+    image_errors(tmp_path, Grid(table, "base"), {})
     assert len(read) == len(set(read)) == len(table)

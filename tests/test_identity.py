@@ -7,13 +7,13 @@ from types import ModuleType
 
 import pytest
 import torch
-from benches import TASK, Bench, record
+from benches import TASK, Bench, record, rewrite
 from shell import ok
 
 from dataeff import lab as labs
 from dataeff import notation
 from dataeff.bench.asked import write_suite
-from dataeff.bench.cells import SCHEMA
+from dataeff.forms import RECORD
 from dataeff.models import identity
 from dataeff.models.identity import identity_of
 from dataeff.registry import Registry
@@ -179,8 +179,7 @@ def test_going_back_to_a_version_trains_nothing_and_its_cells_count_again(bench)
 
     # A clock that was set back: the version that counts must not be the one that ended last.
     for cell, ended in ((one, "2001-01-01"), (two, "2099-01-01")):
-        changed = record(cell) | {"ended": f"{ended}T00:00:00.000000+00:00"}
-        (cell.folder / "run.json").write_text(json.dumps(changed))
+        rewrite(cell, ended=f"{ended}T00:00:00.000000+00:00")
     bench.write_plugin(first)
     (_, again), trained = run(bench, "baseline", "idea")
     assert trained == []
@@ -222,7 +221,7 @@ def test_a_record_says_in_which_form_it_is_written(bench):
     (cell,), _ = run(bench, "baseline")
     stored = record(cell)
     assert next(iter(stored)) == "schema"
-    assert stored["schema"] == SCHEMA
+    assert stored["schema"] == RECORD.schema
     assert (stored["version"], stored["data"]) == (cell.version, cell.scene.data)
     assert bench.suite["data"] == {"blobs": cell.scene.data}
     assert bench.suite["networks"] == {"blobs": cell.scene.network}

@@ -432,11 +432,16 @@ def test_only_failed_runs_give_dashes(folder):
     assert "nan" not in markdown(folder.board())
 
 
-def test_a_damaged_record_is_named(filled):
-    cell = next(filled.path.glob("*/run.json"))
+def test_a_damaged_record_is_set_aside_and_named(filled):
+    whole, cell = filled.board(), min(filled.path.glob("*/run.json"))
     cell.write_text('{"suite": ')
-    with pytest.raises(DataeffError, match=re.escape(f"{cell} is damaged")):
-        filled.board()
+    board = filled.board()
+    assert len(board.runs) == len(whole.runs) - 1
+    assert board.notes[-1].startswith(f"{cell} is damaged (Invalid JSON: EOF while parsing")
+    assert board.notes[-1].endswith(
+        "as run.json.damaged; its cell runs again with: dataeff run hand"
+    )
+    assert len(filled.board().notes) == len(board.notes) - 1, "it is said once"
 
 
 def test_every_figure_of_a_paper_has_its_column(filled):

@@ -28,7 +28,8 @@ def test_a_suite_with_patterns_from_end_to_end(ticking):
     assert first.exit_code == 0, first.output
     pilots = [line for line in first.stdout.splitlines() if line.startswith("pilot: ")]
     assert f"pilot: synthetic {SHORT} becomes short_schedule[share=" in first.stdout
-    entries = {e["pattern"]: e for e in json.loads(Path("results/mine/match.json").read_text())}
+    frozen = json.loads(Path("results/mine/match.json").read_text())["entries"]
+    entries = {entry["pattern"]: entry for entry in frozen}
     # 48 of 81 samples are kept, so that 0.593 of the time is taken.
     for entry in (entries[SHORT], entries[RANDOM]):
         assert entry["target"] == pytest.approx(48 / 81)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from benches import LOOSE, TASK, Bench, kinds, numbers, record
+from benches import LOOSE, TASK, Bench, kinds, numbers, record, rewrite
 
 from dataeff.bench.asked import write_suite
 from dataeff.bench.conditions import conditions_id
@@ -165,8 +165,7 @@ def test_only_what_is_asked_for_runs_again(bench):
     cells = bench.cells("baseline", "random_backprop")
     bench.run(cells)
     for cell, flags in zip(cells, (["others were busy"], []), strict=True):
-        changed = record(cell) | {"machine": {"flags": flags}}
-        (cell.folder / "run.json").write_text(json.dumps(changed))
+        rewrite(cell, machine={"flags": flags})
     events = []
     run_cells(cells, bench.desk, bench.settings, events.append, _again(fresh=False, flagged=True))
     assert [e.cell.strategy for e in events if e.kind == "ended"] == ["baseline"]

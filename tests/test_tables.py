@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from benches import Bench
 from records import Folder
-from shell import mistake, ok
+from shell import call, mistake, ok
 
 from dataeff.errors import DataeffError
-from dataeff.files import read_csv, write_csv, write_json
+from dataeff.files import parse_csv, write_csv, write_json
 from dataeff.report.board import judge_folder, read_board, write_tables
 from dataeff.report.looks import write_looks
 from dataeff.report.web.page import page_text
@@ -148,6 +148,7 @@ def test_old_tables_know_fewer_columns(filled, tmp_path):
     tables, theirs = publish(filled.path, tmp_path / "published"), filled.board()
     runs = theirs.runs.drop(columns=["contended", "reused", "no_effect", "artefact_uses"])
     runs.to_csv(tables / "runs.csv", index=False)
+    (tables / "checksums.json").unlink()
     ours = read_board(tables).runs
     assert set(ours["contended"]) == set(ours["reused"]) == {""}
     same = ["strategy", "seed", "test_top1", "total_seconds", "ranked", "control"]
@@ -203,22 +204,27 @@ def test_old_tables_do_not_take_the_place_of_cells(filled):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "runs.csv is damaged (Empty CSV file); get it anew."),
-        ("a,b\n1\n", "runs.csv is damaged (CSV parse error"),
-        ("strategy,seed\nours,0\n", "runs.csv has no column conditions_id, status, task_id, task_"),
+        ("", "(Empty CSV file)"),
+        ("a,b\n1\n", "(CSV parse error"),
+        ("strategy,seed\nours,0\n", "(it has no column conditions_id, status, task_id, task_name)"),
     ],
 )
 def test_a_table_that_cannot_be_read_is_named(folder, text, said):
     (folder.path / "runs.csv").write_text(text)
-    assert f"{folder.path}/{said}" in mistake("leaderboard", folder.path)
+    result = call("leaderboard", folder.path)
+    damaged, error = result.stderr.splitlines()
+    assert damaged.startswith(f"{folder.path}/runs.csv is damaged {said}")
+    assert damaged.endswith(", set aside as runs.csv.damaged; get it anew from where it came from")
+    assert error.endswith("get runs.csv anew, or type: dataeff run hand")
+    assert (folder.path / "runs.csv.damaged").read_text() == text
+    assert mistake("leaderboard", folder.path) == error.removeprefix("Error: ")
 
 
 def test_text_stays_text_and_empty_is_not_missing(tmp_path):
     written = pd.DataFrame({"a": ["1e5", "", None], "b": [1.5, None, 2], "c": [True, None, False]})
     write_csv(tmp_path / "x.csv", written)
-    found = read_csv(tmp_path / "x.csv", lambda name: name == "a")
+    found = parse_csv((tmp_path / "x.csv").read_bytes(), lambda name: name == "a")
     pd.testing.assert_frame_equal(found, written)
-    assert read_csv(tmp_path / "gone.csv", bool) is None
 
 
 # Published ---------------------------------------------------------------------------------------

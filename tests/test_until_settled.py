@@ -86,7 +86,7 @@ class Bench:
         write_record(cell, record)
 
     def looks(self):
-        return json.loads((self.root / "looks.json").read_text())
+        return json.loads((self.root / "looks.json").read_text())["entries"]
 
     def table(self):
         return read_board(self.root).table.set_index("strategy")

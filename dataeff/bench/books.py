@@ -8,13 +8,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from dataeff.files import read_json, write_json
+from dataeff.bench.results import BOOKS as NAME
+from dataeff.forms import BOOKS
+from dataeff.sealed import read_sealed, write_sealed
 
 # Of two clocks of the same thing, one in another process: share and seconds by which they may
 # differ.
 _SHARE, _SECONDS = 0.05, 0.15
-NAME = "books.json"
-"""The file of the books, in the cell's folder while the cell runs."""
 
 
 class Stopwatch:
@@ -72,14 +72,12 @@ class Books:
         watch = {"seconds": dict(self.watch.seconds), "parts": self.watch.parts}
         self._pages = [page for page in self._pages if page["next"] < epoch][-1:]
         self._pages.append({"next": epoch, "watch": watch})
-        write_json(
-            self.path,
-            {"pages": self._pages, "lines": self.lines, "hits": self.hits, "classes": self.classes},
-        )
+        told = {"pages": self._pages, "lines": self.lines}
+        write_sealed(self.path, told | {"hits": self.hits, "classes": self.classes}, BOOKS)
 
     def resumed(self, epoch: int) -> bool:
         """Go on from where a checkpoint with this epoch was written; say whether that is known."""
-        known = read_json(self.path) or {}
+        known = read_sealed(self.path, BOOKS) or {}
         pages = [page for page in known.get("pages", ()) if page["next"] == epoch]
         lines = [line for line in known.get("lines", ()) if line["epoch"] < epoch]
         if not pages or len(lines) != epoch:

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from dataeff.bench.conditions import conditions_id
-from dataeff.files import read_json, slug, write_json
+from dataeff.bench.results import cell_record, checksums
+from dataeff.files import slug
+from dataeff.forms import RECORD
+from dataeff.sealed import write_sealed
 from dataeff.training.artefact import Shelf
 from dataeff.training.task import Task
 
 if TYPE_CHECKING:
     from dataeff.bench.desk import Desk
-
-SCHEMA = 2
-"""The form of run.json; it changes when a reader of the old form would misread the new one."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Cell:
 
     def record(self) -> Any:
         """Read what came of it; None where that is not known yet."""
-        return read_json(self.folder / "run.json")
+        return cell_record(self.folder)
 
     def shelf(self, results: Path) -> Shelf:
         """Return where it leaves, and finds, what other cells may reuse."""
@@ -137,7 +137,6 @@ def write_record(cell: Cell, record: dict[str, Any]) -> None:
     """Write run.json: what was trained, under which conditions, and what came of it."""
     scene, composition = cell.scene, cell.composition
     content = {
-        "schema": SCHEMA,
         "suite": cell.suite,
         "task_name": cell.task_name,
         "data": scene.data,
@@ -154,8 +153,9 @@ def write_record(cell: Cell, record: dict[str, Any]) -> None:
         "conditions": scene.conditions,
         "provenance": scene.provenance,
         "ended": datetime.now(UTC).isoformat(timespec="microseconds"),
+        "files": checksums(cell.folder),
     }
-    write_json(cell.folder / "run.json", content)
+    write_sealed(cell.folder / "run.json", content, RECORD)
 
 
 Again = Callable[[dict[str, Any] | None], bool]

@@ -13,10 +13,11 @@ from typing import Any
 from dataeff.composition import Composition, Part
 from dataeff.cost import SAVES
 from dataeff.errors import DataeffError, did_you_mean
-from dataeff.files import read_json, write_json
+from dataeff.forms import BUDGETS
 from dataeff.notation import pattern_of
 from dataeff.plugins import Installed
 from dataeff.registry import Entry
+from dataeff.sealed import read_entries, write_entries
 
 STEP = 0.75
 """Neighbouring budgets differ by about this factor at most: a chord is then good to 0.1 points."""
@@ -99,10 +100,10 @@ class Budgets:
         """Keep what was chosen, for all seeds and later commands."""
         others = [line for line in self._lines() if _key(line) != (task, conditions)]
         line = {"task": task, "conditions": conditions, "budgets": chosen}
-        write_json(self._path, [*others, line])
+        write_entries(self._path, [*others, line], BUDGETS)
 
     def _lines(self) -> list[dict[str, Any]]:
-        return read_json(self._path) or []
+        return read_entries(self._path, BUDGETS)
 
 
 def _key(line: dict[str, Any]) -> tuple[str, str]:

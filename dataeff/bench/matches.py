@@ -9,10 +9,12 @@ from dataeff.bench.desk import Desk, Piloting
 from dataeff.bench.results import held
 from dataeff.bench.sketch import Sketch
 from dataeff.bench.suite import Suite
-from dataeff.files import read_json, write_json
+from dataeff.errors import DiskFull
 from dataeff.foretell.solve import Solution, solve
 from dataeff.foretell.steps import reason
+from dataeff.forms import MATCHES
 from dataeff.notation import format_value
+from dataeff.sealed import read_entries, write_entries
 
 # What an entry of match.json is for; the rest of its key says whether it still holds.
 _FOR = ("task", "conditions_id", "pattern", "match")
@@ -78,6 +80,8 @@ class Matches:
                 for text in self.waiting(task):
                     try:
                         solution = self._solve(task, self._patterns[text], pilot, target)
+                    except DiskFull:
+                        raise
                     except Exception as error:
                         self.give_up(task, text, reason(error))
                     else:
@@ -126,7 +130,7 @@ class Matches:
         """Take the values that are frozen and still hold."""
         if self._fresh or not self.waiting(task):
             return
-        for entry in read_json(self._path) or []:
+        for entry in read_entries(self._path, MATCHES):
             text = entry["pattern"]
             if text in self.waiting(task) and self._key(task, text).items() <= entry.items():
                 self._found[task, text] = entry["strategy"]
@@ -143,8 +147,8 @@ class Matches:
             "pilots": [{"value": value, "cost": cost} for value, cost in solution.costs.items()],
             "note": solution.note(target, key["reference"]),
         }
-        before = read_json(self._path) or []
+        before = read_entries(self._path, MATCHES)
         others = [old for old in before if any(old[name] != key[name] for name in _FOR)]
-        write_json(self._path, [*others, entry])
+        write_entries(self._path, [*others, entry], MATCHES)
         self._found[task, text] = label
         self.tell(f"pilot: {task} {text} becomes {label}", True)

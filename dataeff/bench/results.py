@@ -2,13 +2,22 @@
 
 import fcntl
 import os
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from os.path import isdir
 from pathlib import Path
 from typing import Any
 
-from dataeff.files import read_json, uncollected
+from dataeff.damage import Damaged, cell_runs_again, is_aside, put_aside, was_put_aside
+from dataeff.files import CHECKPOINTS, read_bytes, uncollected
+from dataeff.forms import RECORD
+from dataeff.sealed import digest, read_sealed, read_whole
+
+BOOKS = "books.json"
+"""What the runner keeps of a cell while it runs."""
+FILES = ("epochs.csv", "samples.parquet", "hits.bin")
+"""What a cell leaves beside its record, which lists their checksums."""
 
 
 def settled(record: dict[str, Any] | None) -> bool:
@@ -47,12 +56,70 @@ def held(folder: Path) -> Iterator[bool]:
 
 
 def empty(folder: Path) -> None:
-    """Delete what a cell has left in its folder; what holds it stays."""
+    """Delete what a cell has left in its folder; what holds it, and what was set aside, stays."""
     for path in folder.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif path.name != "held":
-            path.unlink()
+        if not is_aside(path.name) and path.name != "held":
+            _delete(path)
+
+
+def clear(folder: Path) -> None:
+    """Delete what a cell needs only while it runs: its checkpoints, and its nested runs."""
+    for name in (*CHECKPOINTS, BOOKS, "children"):
+        with suppress(FileNotFoundError):
+            _delete(folder / name)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        empty(path)
+        # Not where something was set aside in it.
+        with suppress(OSError):
+            path.rmdir()
+    else:
+        path.unlink()
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    """Return the checksums of what a cell has left, for its record to list."""
+    found = {}
+    for name in FILES:
+        with suppress(OSError):
+            found[name] = digest(read_bytes(folder / name))
+    return found
+
+
+def cell_record(folder: Path) -> Any:
+    """Read what came of a cell; None where that is not known, or where its files are damaged.
+
+    A file that is merely missing is not.
+    """
+    record = read_sealed(folder / "run.json", RECORD)
+    if record is None:
+        return None
+    whole = [_is_whole(folder / name, known) for name, known in record.get("files", {}).items()]
+    return record if all(whole) else None
+
+
+def _is_whole(path: Path, known: str) -> bool:
+    """Say whether a file of a cell is as it was left; set it aside if it is not."""
+    try:
+        found = path.stat()
+    except OSError:
+        found = None
+    if found is None and not path.is_symlink():
+        return not was_put_aside(path)
+    try:
+        _check(path, known, found and (found.st_ino, found.st_mtime_ns, found.st_size))
+    except Damaged as damage:
+        put_aside(path, damage, cell_runs_again)
+        return False
+    return True
+
+
+@lru_cache(maxsize=2**16)
+def _check(path: Path, known: str, state: Any) -> None:
+    """Hold a file to its checksum: once, as long as its state is the same."""
+    read_whole(path, known)
 
 
 def read_runs(
@@ -65,11 +132,12 @@ def read_runs(
     if not suite_folder.is_dir():
         return []
     with os.scandir(suite_folder) as entries:
-        names = sorted(entry.name for entry in entries if entry.is_dir())
+        # What is no folder may be a loop of links, of which nothing can be asked.
+        names = sorted(e.name for e in entries if e.is_dir(follow_symlinks=False) or isdir(e.path))
     records = []
     with uncollected():
         for name in names:
-            record = read_json(f"{suite_folder}/{name}/run.json")
+            record = read_sealed(f"{suite_folder}/{name}/run.json", RECORD)
             if record is not None:
                 record["folder"] = name
                 records.append(keep(record))

@@ -4,7 +4,6 @@ No plugin's code runs here, but with `--in-process`: a cell's process sends what
 evaluator what it tested, and the clock of the runner says how long that took.
 """
 
-import shutil
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,27 +13,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dataeff.bench.books import NAME, Books
+from dataeff.bench.books import Books
 from dataeff.bench.cells import Again, Cell, Settings, never, write_record
 from dataeff.bench.desk import Desk
 from dataeff.bench.evaluator import Evaluator
 from dataeff.bench.guest import Died, Guest, Message, told
-from dataeff.bench.results import clocked_seconds, empty, held, settled
+from dataeff.bench.results import BOOKS, clear, clocked_seconds, empty, held, settled
 from dataeff.bench.schedule import Schedule
 from dataeff.bench.seals import key_file, seal
 from dataeff.bench.training import Order, train, write_samples
 from dataeff.composition import Composition
+from dataeff.damage import say
 from dataeff.data.sharing import Shared
-from dataeff.errors import DataeffError, one_line
-from dataeff.files import write_bits, write_csv, write_text
+from dataeff.errors import DataeffError, DiskFull, one_line
+from dataeff.files import read_bytes, write_bits, write_csv, write_text
 from dataeff.lab import Lab
+from dataeff.sealed import digest
 from dataeff.training.cell import OnEpoch
 from dataeff.training.heap import steady_heap
 from dataeff.training.job import Place
 from dataeff.training.weights import FILES, Packer
 
-GOING_ON = ("checkpoint.pt", "checkpoint-before.pt", NAME)
-"""What a cell that was stopped goes on from."""
 # Seconds that a cell's process has to end, once it has sent all.
 _FAREWELL = 10.0
 
@@ -105,9 +104,13 @@ class _Hosting:
         while (ended := self._heard(evaluator)) is None:
             # It went on from a checkpoint that the books do not know: it has to begin anew.
             self._books = Books(self._cell.folder)
-            for name in GOING_ON:
-                (self._cell.folder / name).unlink(missing_ok=True)
-        self._finish(ended)
+            clear(self._cell.folder)
+        try:
+            self._finish(ended)
+        except DiskFull:
+            raise
+        except (DataeffError, LookupError, TypeError, ValueError, AttributeError) as error:
+            fail(self._cell, _nonsense("", error))
 
     def _heard(self, evaluator: Evaluator) -> Message | None:
         """Start a process, and return the last that it says; None where it must not go on."""
@@ -119,6 +122,8 @@ class _Hosting:
             return ended
         except Died as died:
             return {"died": str(died)}
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            return {"died": _nonsense(guest.where, error)}
         finally:
             guest.end(patience)
             evaluator.forget()
@@ -128,7 +133,7 @@ class _Hosting:
         shelf, runners = cell.shelf(settings.results), "what the runner has written"
         closed = {str(settings.results): "results", str(key_file().parent): "keys"}
         closed |= {str(cell.folder): "", str(shelf.folder): ""}
-        for name in (NAME, "run.json", "epochs.csv", "hits.bin"):
+        for name in (BOOKS, "run.json", "epochs.csv", "hits.bin"):
             closed[str(cell.folder / name)] = runners
         closed |= dict.fromkeys(shared.hidden, "the test set")
         return Order(
@@ -150,6 +155,8 @@ class _Hosting:
                 hint = "; see --timeout" if cause.endswith("stopped") else ""
                 raise Died(died.where, f"{cause}{hint}") from None
             match message:
+                case {"said": text}:
+                    say(str(text))
                 case {"mark": on}:
                     books.watch.to("on" if on else "off")
                 case {"epoch": number, "epochs": epochs, "line": line}:
@@ -189,6 +196,8 @@ class _Hosting:
         if "died" in ended:
             fail(cell, ended["died"])
             return
+        if ended.get("kind") == "DiskFull":
+            raise DiskFull(ended["failed"])
         if "failed" in ended:
             fail(cell, told(ended), ended["trace"])
             return
@@ -213,6 +222,11 @@ class _Hosting:
         finish(cell, record, books.lines, books.hits)
 
 
+def _nonsense(where: str, error: Exception) -> str:
+    said = f"what its process said makes no sense ({type(error).__name__}: {error})"
+    return f"{where}: {said}" if where else said
+
+
 def differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     """Say in what two conditions differ; nothing where they are equal."""
     keys = dict.fromkeys([*ours, *theirs])
@@ -228,7 +242,7 @@ def differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
 
 
 def run_cell(cell: Cell, lab: Lab, settings: Settings, on_epoch: OnEpoch) -> None:
-    """Train a cell in this process and write its folder, whatever happens."""
+    """Train a cell in this process and write its folder, whatever happens; if there is room."""
     place = Place(cell.folder, cell.shelf(settings.results))
     try:
         with steady_heap():
@@ -237,6 +251,8 @@ def run_cell(cell: Cell, lab: Lab, settings: Settings, on_epoch: OnEpoch) -> Non
             result = lab.run(cell.task, composition, cell.seed, place, on_epoch)
         write_samples(cell.folder, result)
         result.record["network_form"] = Packer(result.job).pack(cell.folder)
+    except DiskFull:
+        raise
     except Exception as error:
         fail(cell, f"{type(error).__name__}: {error}", traceback.format_exc())
         return
@@ -255,10 +271,10 @@ def finish(
     if hits:
         write_bits(cell.folder / "hits.bin", np.array(hits, dtype=np.bool_))
     (cell.folder / "traceback.txt").unlink(missing_ok=True)
+    if form := record.get("network_form"):
+        record["weights"] = digest(read_bytes(cell.folder / FILES[form]))
     _write_sealed(cell, record)
-    for name in GOING_ON:
-        (cell.folder / name).unlink(missing_ok=True)
-    shutil.rmtree(cell.folder / "children", ignore_errors=True)
+    clear(cell.folder)
 
 
 def fail(cell: Cell, error: str, trace: str = "") -> None:

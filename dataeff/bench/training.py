@@ -12,6 +12,7 @@ import pandas as pd
 from dataeff.bench.boundary import Boundary
 from dataeff.bench.conditions import conditions
 from dataeff.bench.guest import Line
+from dataeff.damage import listening
 from dataeff.data.sharing import Shared
 from dataeff.files import write_parquet
 from dataeff.lab import Lab
@@ -76,6 +77,11 @@ def train(line: Line, order: Order) -> None:
     """Train a cell; nothing but checkpoints, weights and samples.parquet is written here."""
     boundary = Boundary(order.closed)
     boundary.draw()
+    with listening(lambda text: line.send({"said": text})):
+        _train(line, order, boundary)
+
+
+def _train(line: Line, order: Order, boundary: Boundary) -> None:
     lab = Lab(load_plugins(order.plugin_dirs, order.broken), order.device)
     lab.take(order.task, order.shared)
     host = Remote(line, order.folder, boundary)

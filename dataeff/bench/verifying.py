@@ -24,7 +24,9 @@ from dataeff.bench.results import settled
 from dataeff.bench.runner import Event, run_cells
 from dataeff.bench.seals import Seals
 from dataeff.errors import DataeffError
-from dataeff.files import read_bytes, read_json, write_json
+from dataeff.files import read_bytes
+from dataeff.forms import RECORD, VERIFIED
+from dataeff.sealed import digest, read_sealed, write_entries
 from dataeff.training.task import Task
 from dataeff.training.weights import FILES
 
@@ -59,7 +61,7 @@ class Verifier:
     def cells(self) -> list[tuple[str, dict[str, Any]]]:
         """Return name and record of every cell that has ended."""
         names = sorted(path.parent.name for path in self._folder.glob("*/run.json"))
-        found = [(name, read_json(self._folder / name / "run.json")) for name in names]
+        found = [(name, read_sealed(self._folder / name / "run.json", RECORD)) for name in names]
         return [(name, record) for name, record in found if settled(record)]
 
     def look(self, name: str, record: dict[str, Any]) -> Finding:
@@ -73,9 +75,14 @@ class Verifier:
         sealed = self._seals.holds(name, read_bytes(folder / "run.json"))
         if sealed is False:
             return "does not verify", "its record was changed after it was written"
+        for file, known in record.get("files", {}).items():
+            if (folder / file).exists() and digest(read_bytes(folder / file)) != known:
+                return "does not verify", f"{file} was changed after it was written"
         form = record.get("network_form")
         if form not in FILES or not (folder / FILES[form]).exists():
             return "not verified", "its weights were not kept"
+        if digest(read_bytes(folder / FILES[form])) != record.get("weights"):
+            return "does not verify", "its weights were changed after they were written"
         try:
             return self._tested(folder, record, form, sealed)
         except DataeffError as error:
@@ -137,7 +144,7 @@ def _unwatched(event: Event) -> None:
 
 def differing(one: Path, other: Path) -> str:
     """Say in what two cells differ that no clock has a say in; nothing where they are the same."""
-    ours, theirs = (read_json(folder / "run.json") for folder in (one, other))
+    ours, theirs = (read_sealed(folder / "run.json", RECORD) or {} for folder in (one, other))
     for key in _TOLD:
         if ours.get(key) != theirs.get(key):
             return key
@@ -163,4 +170,4 @@ def chosen(cells: Sequence[tuple[str, Any]], share: float) -> set[str]:
 
 def keep(folder: Path, findings: Sequence[Finding]) -> None:
     """Keep what was found, for tables to read."""
-    write_json(folder / NAME, {"schema": 1, "entries": [asdict(finding) for finding in findings]})
+    write_entries(folder / NAME, [asdict(finding) for finding in findings], VERIFIED)

@@ -11,12 +11,16 @@ from typing import Any, NoReturn
 import click
 
 from dataeff.cli.echo import echo
-from dataeff.errors import DataeffError, did_you_mean
+from dataeff.damage import listening
+from dataeff.errors import FULL, DataeffError, DiskFull, did_you_mean
 from dataeff.printable import printable, shortened
 
 
 class Commands(click.Group):
-    """Turns a mistake into one sentence and exit code 2, and knows close command names."""
+    """Turns a mistake into one sentence and exit code 2, and knows close command names.
+
+    A full disk is no mistake, and has exit code 1. Of damaged files it tells as they are met.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order in which a user meets them."""
@@ -51,13 +55,18 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with _terminable():
+            with _terminable(), listening(lambda text: echo(text, err=True)):
                 return super().invoke(ctx)
+        except DiskFull as error:
+            _tell(ctx, str(error), code=1)
         except DataeffError as error:
             _tell(ctx, str(error))
         except click.UsageError as error:
             _tell_usage(ctx, error)
         except OSError as error:
+            if error.errno in FULL:
+                full = DiskFull.at(error.filename or "what is to be written")
+                _tell(ctx, str(full), code=1)
             if error.filename is None:
                 raise
             # What was to be replaced is the second, where there are two.
@@ -104,9 +113,9 @@ def _check_characters(args: list[str]) -> None:
                 raise DataeffError(f"{text!r} holds {what}; write or rename it without.")
 
 
-def _tell(ctx: click.Context, message: str) -> NoReturn:
+def _tell(ctx: click.Context, message: str, code: int = 2) -> NoReturn:
     echo(f"Error: {shortened(printable(' '.join(message.splitlines())))}", err=True)
-    ctx.exit(2)
+    ctx.exit(code)
 
 
 def _tell_usage(ctx: click.Context, error: click.UsageError) -> NoReturn:

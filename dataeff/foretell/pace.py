@@ -14,6 +14,7 @@ import torch._dynamo
 
 from dataeff.composition import Composition
 from dataeff.errors import DataeffError, Refused
+from dataeff.files import CHECKPOINTS
 from dataeff.foretell.steps import ShortJob, Trial, reason, state_bytes, table_bytes
 from dataeff.lab import Lab
 from dataeff.training.rng import derive
@@ -153,7 +154,7 @@ class Site:
         disk += len(data.test) // 8
         # The weights are kept, to be verified.
         disk += sum(value.nbytes for value in job.run.model.state_dict().values())
-        checkpoint = state_bytes(job.run) + sum(trial.children)
+        checkpoint = len(CHECKPOINTS) * (state_bytes(job.run) + sum(trial.children))
 
         def fill(line: Estimate, run: Run) -> Estimate:
             count = run.epoch_count

@@ -62,7 +62,7 @@ class Preview:
 
     @property
     def checkpoint(self) -> int:
-        """Return the bytes of the largest checkpoint; it is deleted when its cell is finished."""
+        """Return the bytes of the largest two of a cell; they are deleted when it is finished."""
         return max((line.checkpoint for line in self.lines), default=0)
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from dataeff.cost import apart
-from dataeff.errors import DataeffError
+from dataeff.errors import DataeffError, DiskFull
 from dataeff.foretell.steps import reason
 from dataeff.registry import Range
 
@@ -54,6 +54,8 @@ def solve(
         value = waiting.pop(0)
         try:
             costs[value] = cost(value)
+        except DiskFull:
+            raise
         except Exception as error:
             failed[value] = error
         if value in costs and apart(costs[value], target) <= _HIT:

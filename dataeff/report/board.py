@@ -1,6 +1,6 @@
 """The board: everything that tables, figures and the page of a suite are made from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 
 from dataeff.cost import MARGIN
-from dataeff.files import read_json, uncollected, write_csv
+from dataeff.damage import listening
+from dataeff.files import make_way, uncollected, write_csv
+from dataeff.forms import MATCHES
 from dataeff.plural import counted
 from dataeff.report import read
 from dataeff.report.claims import claims_table
@@ -20,8 +22,9 @@ from dataeff.report.judge import Judged
 from dataeff.report.looks import current, read_looks, shown, with_due
 from dataeff.report.stats import paired
 from dataeff.report.table import leaderboard
-from dataeff.report.tables import Measured, read_measured
+from dataeff.report.tables import Measured, list_checksums, read_measured
 from dataeff.report.words import matched_to
+from dataeff.sealed import read_entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,14 +86,23 @@ def judge_folder(folder: Path, margin: float | None = None, typed: str = "") -> 
 @uncollected()
 def read_board(folder: Path, margin: float | None = None, target: float | None = None) -> Board:
     """Read the results of a suite; what may not be compared is split or left out, and said so."""
+    heard: list[str] = []
+    with listening(heard.append):
+        board = _read_board(folder, margin, target)
+    return replace(board, notes=[*board.notes, *heard])
+
+
+def _read_board(folder: Path, margin: float | None, target: float | None) -> Board:
     reading = judge_folder(folder, margin)
     suite, runs, judged, found = reading.suite, reading.runs, reading.judged, reading.measured
     curves, conditions = found.curves(), found.conditions
-    entries = read_json(folder / "match.json") or []
+    entries = read_entries(folder / "match.json", MATCHES)
     matches = read.matches_of(entries, suite)
     suite["published"] = read.published_lines(suite, matches)
     composed = shown(runs, reading.looks), suite["reference"], reading.margin
-    images = found.images() or {one.table.key: image_errors(folder, one.grid) for one in judged}
+    images = found.images() or {
+        one.table.key: image_errors(folder, one.grid, found.sums) for one in judged
+    }
     return Board(
         suite=suite,
         margin=reading.margin,
@@ -166,7 +178,8 @@ def places(board: Board) -> list[str]:
 def write_tables(folder: Path, board: Board) -> list[str]:
     """Write leaderboard.csv, runs.csv and classes.csv, and claims.csv where there are claims.
 
-    What the board was read from stays as it is. Returns the names of the files.
+    What the board was read from stays as it is. Returns the names of the files; their checksums
+    are listed beside them.
     """
     tables = {"leaderboard.csv": board.table}
     if not board.from_tables:
@@ -177,5 +190,7 @@ def write_tables(folder: Path, board: Board) -> list[str]:
         # Those that an earlier version of the suite made are no longer judged.
         (folder / "claims.csv").unlink(missing_ok=True)
     for name, table in tables.items():
+        make_way(folder / name)
         write_csv(folder / name, table)
+    list_checksums(folder, tables, board.from_tables)
     return list(tables)

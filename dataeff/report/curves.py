@@ -1,36 +1,48 @@
 """Curves: accuracy over time, of every cell, and what can be read from them."""
 
-import csv
 import io
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from dataeff.files import read_bytes
+from dataeff.damage import Damaged, cell_runs_again, put_aside
+from dataeff.files import csv_names
 from dataeff.report.frames import KEYS, RUN_KEYS, finished, numbers
 from dataeff.report.stats import Array
+from dataeff.sealed import Sums, read_whole
 
 Reader = Callable[[Array, Array, Array], Array]
 """What reads wanted numbers off a curve: its times, its accuracies, and what is wanted."""
-_CLOCKS, _TOLD = ("prepare_seconds", "train_seconds"), ("test_top1", "train_loss", "kept", "mixed")
-_WANTED = ("epoch", *_CLOCKS, *_TOLD)
+CLOCKS = ("prepare_seconds", "train_seconds")
+"""The clocks that curves are drawn over, in sum."""
+_TOLD = ("test_top1", "train_loss", "kept", "mixed")
+_WANTED = ("epoch", *CLOCKS, *_TOLD)
 # Published accuracies have five decimals; one test image of a million is twenty times as much.
 _ROUNDED = 5e-6
 
 
-def read_curves(folder: Path, runs: pd.DataFrame) -> pd.DataFrame:
-    """Return one line per finished cell and epoch, of all cells in one table."""
+def read_curves(folder: Path, runs: pd.DataFrame, sums: Mapping[str, Sums]) -> pd.DataFrame:
+    """Return one line per finished cell and epoch, of all cells in one table.
+
+    `sums` are the checksums of each cell's files; what is damaged is set aside.
+    """
     cells = finished(runs)
     # Files with the same columns are parsed as one: ten thousand small ones would take long.
     bodies: dict[bytes, dict[int, bytes]] = {}
-    for number, cell in enumerate(cells["folder"]):
-        with suppress(FileNotFoundError):
-            header, _, body = read_bytes(f"{folder}/{cell}/epochs.csv").partition(b"\n")
+    paths = [f"{folder}/{cell}/epochs.csv" for cell in cells["folder"]]
+    for number, (cell, path) in enumerate(zip(cells["folder"], paths, strict=True)):
+        try:
+            content = read_whole(path, sums.get(cell, {}).get("epochs.csv"))
+        except Damaged as damage:
+            put_aside(Path(path), damage, cell_runs_again)
+            continue
+        if content is not None:
+            header, _, body = content.partition(b"\n")
             bodies.setdefault(header, {})[number] = body
-    parts = [_parsed(*part) for part in bodies.items()] or [pd.DataFrame({"run": []}, dtype=float)]
+    parts = [part for header, some in bodies.items() for part in _read(header, some, paths)]
+    parts = parts or [pd.DataFrame({"run": []}, dtype=float)]
     lines = pd.concat(parts, ignore_index=True).reindex(columns=["run", *_WANTED])
     keys = _keys(cells).iloc[lines.pop("run").astype(int)].reset_index(drop=True)
     return _curves(keys, _from_one(lines))
@@ -62,7 +74,7 @@ def _keys(cells: pd.DataFrame) -> pd.DataFrame:
 
 def _from_one(epochs: pd.DataFrame) -> pd.DataFrame:
     """Return epochs counted from one, and the seconds of both clocks after each."""
-    prepare, train = (epochs[name] for name in _CLOCKS)
+    prepare, train = (epochs[name] for name in CLOCKS)
     return epochs.assign(epoch=epochs["epoch"] + 1, seconds=prepare + train)
 
 
@@ -71,12 +83,32 @@ def _curves(keys: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:
     return keys.assign(epoch=lines["epoch"], seconds=lines["seconds"], **told)
 
 
+def _read(header: bytes, bodies: dict[int, bytes], paths: list[str]) -> list[pd.DataFrame]:
+    """Read the files with this header, by the numbers of their runs; set aside what is none."""
+    try:
+        return [_parsed(header, bodies)]
+    except ValueError as error:
+        if len(bodies) == 1:
+            (number,) = bodies
+            why = Damaged(str(error).strip().partition("\n")[0])
+            put_aside(Path(paths[number]), why, cell_runs_again)
+            return []
+    # Which of them it is shows one by one.
+    return [part for one, body in bodies.items() for part in _read(header, {one: body}, paths)]
+
+
 def _parsed(header: bytes, bodies: dict[int, bytes]) -> pd.DataFrame:
-    """Read the files with this header, by the numbers of their runs."""
-    names = next(csv.reader([header.decode()]))
+    """Parse these files as one; ValueError where they are no lines of numbers."""
+    names = csv_names(header)
     wanted = [name for name in _WANTED if name in names]
+    if missing := {"epoch", *CLOCKS} - {*names}:
+        raise ValueError(f"no column {min(missing)}")
     lines = pd.read_csv(io.BytesIO(b"".join(bodies.values())), names=names, usecols=wanted)
     counts = [body.count(b"\n") for body in bodies.values()]
+    if len(lines) != sum(counts):
+        raise ValueError("a line that is none")
+    if texts := lines.select_dtypes(exclude="number").columns.tolist():
+        raise ValueError(f"{texts[0]} is no number")
     return lines.assign(run=np.repeat(list(bodies), counts))
 
 

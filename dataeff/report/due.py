@@ -6,12 +6,13 @@ from math import isnan, nan
 from pathlib import Path
 
 from dataeff.errors import DataeffError
-from dataeff.files import read_json
+from dataeff.forms import SUITE
 from dataeff.report.board import Reading, judge_folder
 from dataeff.report.frames import Key
 from dataeff.report.judge import Judged
 from dataeff.report.looks import current, holding, read_looks, settled, with_due, write_looks
 from dataeff.report.questions import AgainstReference
+from dataeff.sealed import read_sealed
 
 
 class Looking:
@@ -71,7 +72,7 @@ class Looking:
         """Read what is there, if anything is."""
         if self._known is None:
             self._known = []
-            if read_json(self._folder / "suite.json") is not None:
+            if read_sealed(self._folder / "suite.json", SUITE) is not None:
                 with suppress(DataeffError):
                     self._known = [judge_folder(self._folder)]
         return self._known[0] if self._known else None

@@ -5,27 +5,32 @@ would move with new seeds on these images; with new images it would move further
 strategies differ in what they get right, and no number of seeds lessens that.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from dataeff.files import read_bytes
+from dataeff.damage import Damaged, cell_runs_again, put_aside
 from dataeff.report.frames import numbers
 from dataeff.report.grid import Grid
 from dataeff.report.stats import Flags
+from dataeff.sealed import Sums, read_whole
 
 
-def read_hits(path: str | Path, images: int) -> Flags | None:
+def read_hits(path: str | Path, images: int, known: str | None = None) -> Flags | None:
     """Return which of so many test images a cell got right, in their order.
 
-    None where there is no such file, as of cells from before it was kept, or one of other images.
+    None where there is no such file, as of cells from before it was kept, or one of other images;
+    one of another checksum than is `known` is set aside.
     """
     try:
-        packed = np.frombuffer(read_bytes(path), np.uint8)
-    except FileNotFoundError:
+        content = read_whole(path, known)
+    except Damaged as damage:
+        put_aside(Path(path), damage, cell_runs_again)
+        content = None
+    if content is None or len(content) != -(-images // 8):
         return None
-    if len(packed) != -(-images // 8):
-        return None
+    packed = np.frombuffer(content, np.uint8)
     return np.unpackbits(packed, count=images).view(np.bool_)
 
 
@@ -48,11 +53,11 @@ def image_error(ours: Flags, theirs: Flags) -> float:
     return float(np.sqrt(max(0.0, (mean_square_images - mean_square_rest) / n) / m))
 
 
-def image_errors(folder: Path, grid: Grid) -> dict[str, float]:
+def image_errors(folder: Path, grid: Grid, sums: Mapping[str, Sums]) -> dict[str, float]:
     """Return what the images add to the error of each strategy's difference to the reference.
 
     Who shares fewer than two seeds with the reference, of which it is known what they got right, is
-    left out.
+    left out. `sums` are the checksums of each cell's files.
     """
     cells, reference = grid.cells, grid.reference
     # A table has one test set: another length, in a folder copied here, is another one.
@@ -61,7 +66,8 @@ def image_errors(folder: Path, grid: Grid) -> dict[str, float]:
         return {}
     hits: dict[str, dict[int, Flags]] = {name: {} for name in grid.names}
     for strategy, seed, cell in zip(cells["strategy"], cells["seed"], cells["folder"], strict=True):
-        if (found := read_hits(f"{folder}/{cell}/hits.bin", int(images))) is not None:
+        path, known = f"{folder}/{cell}/hits.bin", sums.get(cell, {}).get("hits.bin")
+        if (found := read_hits(path, int(images), known)) is not None:
             hits[strategy][seed] = found
     theirs, errors = hits.pop(reference, {}), {}
     for strategy, ours in hits.items():

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from dataeff.files import read_json, write_json
+from dataeff.forms import LOOKS
 from dataeff.report.frames import Key, Record, tables
 from dataeff.report.questions import (
     REFERENCE,
@@ -25,6 +25,7 @@ from dataeff.report.questions import (
     ends_of,
 )
 from dataeff.report.verdicts import CHANCE, SHARE, Ends, Verdicts
+from dataeff.sealed import read_entries, write_entries
 from dataeff.seeds import AUTO, looks_at
 
 # What was said -----------------------------------------------------------------------------------
@@ -75,7 +76,7 @@ def stopped(table: Table, held: Held, n: int) -> set[str]:
 
 def read_looks(folder: Path) -> list[Record]:
     """Read the looks of a results folder."""
-    looks = read_json(folder / "looks.json") or []
+    looks = read_entries(folder / "looks.json", LOOKS)
     for look in looks:
         for answer in look["answers"].values():
             for key in {"difference", "speed", "gain"} & set(answer):
@@ -153,7 +154,7 @@ def current(looks: Iterable[Record], suite: Mapping[str, Any]) -> list[Record]:
 
 def write_looks(folder: Path, looks: list[Record]) -> None:
     """Keep what was said."""
-    write_json(folder / "looks.json", looks)
+    write_entries(folder / "looks.json", looks, LOOKS)
 
 
 # What is shown -----------------------------------------------------------------------------------

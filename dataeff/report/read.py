@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dataeff.bench.results import clocked_seconds, flags_of, read_runs
+from dataeff.damage import was_put_aside
 from dataeff.errors import DataeffError
-from dataeff.files import read_json
+from dataeff.forms import SUITE
 from dataeff.plural import counted
 from dataeff.report.frames import KEYS, Record, finished, numbers
+from dataeff.sealed import read_sealed
 
 Matches = dict[tuple[str, str, str], str]
 """What the suite's patterns have become, by task, conditions and pattern."""
@@ -24,7 +26,7 @@ class Read(NamedTuple):
 
     `label` is the task, the conditions and the strategy: what makes a line of a table. `suite` are
     the task and the data as they were when it ran, `version` is a hash of all that its numbers hang
-    on, but the seed.
+    on, but the seed. `files` are the checksums of what lies beside the record.
     """
 
     label: tuple[str, str, str]
@@ -34,6 +36,7 @@ class Read(NamedTuple):
     version: str | None
     classes: dict[str, list] | None
     conditions: dict[str, Any]
+    files: dict[str, str]
     line: Record
 
 
@@ -42,14 +45,24 @@ def read_record(run: Record) -> Read:
     return Read(
         (run["task_name"], run["conditions_id"], run["strategy"]),
         (run["task_id"], run.get("data")),
-        *(run.get("parameters") or {}, run.get("sources") or {}, run.get("version")),
-        *(run.get("classes"), run["conditions"], _line(run)),
+        parameters=run.get("parameters") or {},
+        sources=run.get("sources") or {},
+        version=run.get("version"),
+        classes=run.get("classes"),
+        conditions=run["conditions"],
+        files=run.get("files", {}),
+        line=_line(run),
     )
 
 
 def read_suite(folder: Path) -> dict[str, Any]:
     """Read what a results folder was asked for."""
-    suite = read_json(folder / "suite.json")
+    suite = read_sealed(folder / "suite.json", SUITE)
+    if suite is None and was_put_aside(folder / "suite.json"):
+        raise DataeffError(
+            f"What {folder} was asked for is lost with its suite.json; what was measured is not: "
+            f"type the command that ran it, such as: dataeff run {folder.name}"
+        )
     if suite is None:
         raise DataeffError(f"There are no results in {folder}; type: dataeff run {folder.name}")
     # Results of version 0.1.0 and before know one command only.
@@ -210,7 +223,10 @@ def _pairs(texts: dict[str, str]) -> str:
 
 
 def classes_table(runs: list[Read], reference: str) -> pd.DataFrame:
-    """Return accuracy and use of each class, and the difference to the reference, over seeds."""
+    """Return accuracy and use of each class, and the difference to the reference, over seeds.
+
+    A cell that was never tested has no accuracies.
+    """
     numbered = {"label": int, "accuracy": float, "trained": float}
     found = [
         (
@@ -221,7 +237,9 @@ def classes_table(runs: list[Read], reference: str) -> pd.DataFrame:
             told["trained"],
         )
         for run in runs
-        if run.line["status"] == "finished" and (told := run.classes)
+        if run.line["status"] == "finished"
+        and (told := run.classes)
+        and len(told["accuracy"]) == len(told["trained"])
     ]
     table = pd.DataFrame(found, columns=[*KEYS, "strategy", "seed", *numbered])
     table = table.explode(list(numbered), ignore_index=True).astype(numbered)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from dataeff.errors import DataeffError
-from dataeff.files import read_json, slug, write_json, write_parquet
+from dataeff.damage import Damaged, put_aside
+from dataeff.files import read_bytes, slug, write_parquet
+from dataeff.forms import ARTEFACT
+from dataeff.sealed import digest, read_sealed, read_whole, write_sealed
 from dataeff.training.rng import derive
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ class Shelf:
 
     An artefact is two files: NAME-KEY.parquet, one line per sample, and NAME-KEY.json, which says
     what it was made from and what that cost. The second is written last: without it there is none.
+    Where one of them is damaged it is set aside, and there is none either.
     """
 
     folder: Path
@@ -42,22 +45,36 @@ class Shelf:
 
     def read(self, name: str, key: str) -> tuple[Tensor, dict[str, Any]] | None:
         """Return the values of an artefact and what making it has cost; None if there is none."""
-        path = self._path(name, key)
-        with suppress(OSError, ValueError, DataeffError):
-            if said := read_json(path.with_suffix(".json")):
-                table = pd.read_parquet(path.with_suffix(".parquet"))
-                return torch.from_numpy(table["score"].to_numpy(np.float32).copy()), said["cost"]
-        return None
+        path = self._path(name, key, "parquet")
+        said = read_sealed(self._path(name, key, "json"), ARTEFACT)
+        if said is None:
+            return None
+        try:
+            content = read_whole(path, said.get("files", {}).get(path.name))
+            return None if content is None else (_scores(content), said["cost"])
+        except Damaged as damage:
+            put_aside(path, damage, ARTEFACT.cure)
+            return None
 
     def write(self, key: str, values: Tensor, said: Mapping[str, Any]) -> None:
         """Keep an artefact; where two runs make the same one, the last stays."""
-        path = self._path(said["name"], key)
+        path = self._path(said["name"], key, "parquet")
         table = pd.DataFrame({"sample": np.arange(len(values)), "score": values.cpu().numpy()})
-        write_parquet(path.with_suffix(".parquet"), table)
-        write_json(path.with_suffix(".json"), said)
+        write_parquet(path, table)
+        files = {path.name: digest(read_bytes(path))}
+        write_sealed(self._path(said["name"], key, "json"), {**said, "files": files}, ARTEFACT)
 
-    def _path(self, name: str, key: str) -> Path:
-        return self.folder / f"{slug(name)}-{key}"
+    def _path(self, name: str, key: str, kind: str) -> Path:
+        return self.folder / f"{slug(name)}-{key}.{kind}"
+
+
+def _scores(content: bytes) -> Tensor:
+    """Return the scores of a parquet file."""
+    try:
+        table = pd.read_parquet(io.BytesIO(content), columns=["score"])
+        return torch.from_numpy(table["score"].to_numpy(np.float32).copy())
+    except (ValueError, TypeError, LookupError, OSError) as error:
+        raise Damaged(f"no table of scores: {type(error).__name__}") from None
 
 
 def artefact(

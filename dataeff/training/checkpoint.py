@@ -6,17 +6,19 @@ Only tensors, numbers, texts and containers are written, and read back with `wei
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from dataeff.errors import StrategyError
-from dataeff.files import written_whole
+from dataeff.damage import Damaged, put_aside
+from dataeff.errors import DataeffError, StrategyError
+from dataeff.files import CHECKPOINTS
 from dataeff.training.batch import Batch
 from dataeff.training.rng import global_state, set_global_state
+from dataeff.training.stored import read_state, write_state
 
 if TYPE_CHECKING:
     from dataeff.training.job import Job
@@ -25,8 +27,18 @@ PLAIN = (bool, int, float, str, type(None))
 """The types of values that are written as they are."""
 _CONTAINERS = {"tuple": tuple, "set": set, "frozenset": frozenset, "deque": collections.deque}
 _STATES = ("model", "optimizer", "ledger", "meter", "streams")
-_OF_RUN = ("epoch", "epochs")
-_OF_JOB = ("prepared", "stopped", "version", "train_loss", "artefacts", "history", "hits")
+_OF_RUN: dict[str, Any] = {"epoch": int, "epochs": (int, float)}
+_OF_JOB: dict[str, Any] = {
+    **dict.fromkeys(("prepared", "stopped"), bool),
+    "version": str,
+    "train_loss": float,
+    **dict.fromkeys(("artefacts", "history"), list),
+    "hits": (torch.Tensor, type(None)),
+}
+_FORM = {
+    "strategies": list,
+    **dict.fromkeys((*_STATES, "global", "run", "job", "guard"), dict),
+}
 
 
 def _holders(job: Job) -> Iterator[tuple[str, Any]]:
@@ -36,30 +48,89 @@ def _holders(job: Job) -> Iterator[tuple[str, Any]]:
 
 
 def save(job: Job, path: Path) -> None:
-    """Write the state of a run by write-then-rename."""
+    """Write the state of a run, and keep the one before it."""
     run = job.run
+    # Their code is on the clock, also here; what the harness does with it is not.
+    with job.meter.clock("train" if run.epoch else "prepare"):
+        strategies = [strategy_state(strategy.plugin) for strategy in run.strategies]
     state = {
-        "strategies": [strategy_state(strategy.plugin) for strategy in run.strategies],
+        "strategies": strategies,
         **{name: holder.state_dict() for name, holder in _holders(job)},
         "global": global_state(run.device),
         "run": {name: getattr(run, name) for name in _OF_RUN},
         "job": {name: getattr(job, name) for name in _OF_JOB},
         "guard": job.guard.state_dict() if job.guard else {},
     }
-    with written_whole(path) as partial:
-        torch.save(state, partial)
+    write_state(path, state)
 
 
-def load(job: Job, path: Path) -> None:
-    """Bring a run that was just set up to the state of a checkpoint."""
+def resume(job: Job, folder: Path) -> bool:
+    """Bring a run that was just set up to the state of its newest checkpoint that is whole.
+
+    A damaged one is set aside before the run has taken anything from it. Says whether there is one.
+    """
+    for path in (folder / name for name in CHECKPOINTS):
+        try:
+            if (state := read_state(path)) is None:
+                continue
+            _check(job, state)
+        except Damaged as damage:
+            put_aside(path, damage, _next_best)
+            continue
+        try:
+            _load(job, state)
+        except Damaged as damage:
+            put_aside(path, damage, _next_best)
+            raise DataeffError(
+                f"{path} was of another run, and is set aside: type the same command again."
+            ) from None
+        return True
+    return False
+
+
+def _next_best(path: Path) -> str:
+    older = path.with_name(CHECKPOINTS[1])
+    serves = path != older and older.exists()
+    return "the one before it serves" if serves else "its run begins anew"
+
+
+def _check(job: Job, state: Any) -> None:
+    """Hold a checkpoint to its form: its keys, their types, a state for each strategy."""
+    if not isinstance(state, dict):
+        raise Damaged(f"it is a {type(state).__name__}")
+    _check_types(state, _FORM)
+    _check_types(state["run"], _OF_RUN)
+    # Those of earlier versions may lack some of what a job keeps.
+    _check_types(state["job"], {key: _OF_JOB.get(key, ()) for key in state["job"]})
+    plugins = [strategy.plugin for strategy in job.run.strategies]
+    own = [hasattr(plugin, "load_state_dict") for plugin in plugins]
+    saved = state["strategies"]
+    if len(saved) != len(own) or not all(
+        is_own or isinstance(one, dict) for one, is_own in zip(saved, own, strict=True)
+    ):
+        raise Damaged("it is of other strategies")
+
+
+def _check_types(part: dict[str, Any], form: Mapping[str, Any]) -> None:
+    for name, kind in form.items():
+        if name not in part or not isinstance(part[name], kind):
+            raise Damaged(f"{name} is missing or of another type")
+
+
+def _load(job: Job, state: dict[str, Any]) -> None:
+    """Give a run the state of a checkpoint; what a strategy makes of its own is its affair."""
     run = job.run
-    state = torch.load(path, weights_only=True)
     for strategy, saved in zip(run.strategies, state["strategies"], strict=True):
         load_strategy_state(strategy.plugin, saved)
     job.calls.on_resume(run)
-    for name, holder in _holders(job):
-        holder.load_state_dict(state[name])
-    set_global_state(state["global"], run.device)
+    try:
+        for name, holder in _holders(job):
+            holder.load_state_dict(state[name])
+        set_global_state(state["global"], run.device)
+    except torch.OutOfMemoryError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise Damaged(f"{type(error).__name__}: it does not fit") from error
     for holder, part in ((run, "run"), (job, "job")):
         for name, value in state[part].items():
             setattr(holder, name, value)

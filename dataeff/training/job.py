@@ -245,8 +245,7 @@ class Job:
                 self.place.host.saved(self.run.epoch)
 
     def resume(self) -> None:
-        """Go on from the checkpoint in the run's folder, if there is one."""
-        if self.place.folder and (self.place.folder / "checkpoint.pt").exists():
-            checkpoint.load(self, self.place.folder / "checkpoint.pt")
-            if self.place.host:
-                self.place.host.resumed(self.run.epoch)
+        """Go on from the newest whole checkpoint in the run's folder, if there is one."""
+        folder, host = self.place.folder, self.place.host
+        if folder and checkpoint.resume(self, folder) and host:
+            host.resumed(self.run.epoch)

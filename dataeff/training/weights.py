@@ -54,8 +54,9 @@ class Packer:
 
     def _write(self, model: nn.Module, x: Tensor, folder: Path) -> Form:
         if self._fits(model, x):
-            with written_whole(folder / FILES["weights"]) as partial:
-                torch.save(model.state_dict(), partial)
+            # Through a file that is open: torch would write its name, and no two were the same.
+            with written_whole(folder / FILES["weights"]) as partial, partial.open("wb") as file:
+                torch.save(model.state_dict(), file)
             return "weights"
         try:
             with written_whole(folder / FILES["program"]) as partial:

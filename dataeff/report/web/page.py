@@ -11,10 +11,11 @@ from typing import Any
 
 import pandas as pd
 
-from dataeff.files import write_text
+from dataeff.files import make_way, write_text
 from dataeff.plural import counted
 from dataeff.report.board import Board, differing, places
 from dataeff.report.frames import Key, records, tables
+from dataeff.report.tables import list_checksums
 from dataeff.report.web.canvas import styles
 from dataeff.report.web.cards import breakable, toned
 from dataeff.report.web.section import section
@@ -29,7 +30,9 @@ _MOST_CONTROLS = 6
 
 def write_report(folder: Path, board: Board) -> Path:
     """Write report.html; return its path."""
+    make_way(folder / "report.html")
     write_text(folder / "report.html", page_text(board))
+    list_checksums(folder, ["report.html"], board.from_tables)
     return folder / "report.html"
 
 

@@ -1,0 +1,104 @@
+"""Checkpoint files: the newest and the one before it, each with a checksum at its end.
+
+The end is of fixed length: a mark, a schema number and the checksum of all that stands before it.
+Checkpoints of earlier versions have no such end.
+"""
+
+import hashlib
+import os
+import struct
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import torch
+
+from dataeff.damage import Damaged, Newer
+from dataeff.files import CHECKPOINTS, written_whole
+from dataeff.sealed import unreadable
+
+SCHEMA = 1
+"""The form of a checkpoint; it changes when an earlier version would misread the new one."""
+_MARK, _END = b"dataeff\n", struct.Struct("<8sI16s")
+_BLOCK = 2**20
+
+
+class _Sink:
+    """Passes what torch writes on to a file, and knows its checksum.
+
+    torch makes an error of its own of what goes wrong here, so that is remembered.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.hash = hashlib.blake2b(digest_size=16)
+        self.error: OSError | None = None
+
+    def write(self, content: Any) -> int:
+        """Write a part of the file."""
+        try:
+            written = self._file.write(content)
+        except OSError as error:
+            self.error = error
+            raise
+        self.hash.update(content)
+        return written
+
+    def flush(self) -> None:
+        """Do nothing: the file is flushed when it is closed."""
+
+
+def write_state(path: Path, state: Any) -> None:
+    """Write a checkpoint by write-then-rename; the one that was there becomes the one before.
+
+    Whenever the process is killed, one of the two is whole.
+    """
+    with written_whole(path) as partial:
+        with partial.open("wb") as file:
+            sink = _Sink(file)
+            try:
+                torch.save(state, cast(BinaryIO, sink))
+            except Exception:
+                if sink.error:
+                    raise sink.error from None
+                raise
+            file.write(_END.pack(_MARK, SCHEMA, sink.hash.digest()))
+        if path.exists():
+            os.replace(path, path.with_name(CHECKPOINTS[1]))
+
+
+def read_state(path: Path) -> Any:
+    """Read a checkpoint, the whole of it; None where there is none."""
+    try:
+        sealed = _sealed(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise unreadable(error) from None
+    if sealed:
+        return torch.load(path, weights_only=True)
+    try:
+        return torch.load(path, weights_only=True)
+    except Exception as error:
+        raise Damaged(f"torch cannot read it: {type(error).__name__}") from None
+
+
+def _sealed(path: Path) -> bool:
+    """Say whether a checkpoint has a checksum; one that does not fit it is damaged."""
+    with path.open("rb") as file:
+        rest = os.fstat(file.fileno()).st_size - _END.size
+        if rest < 0:
+            raise Damaged("it is too short")
+        file.seek(rest)
+        mark, schema, known = _END.unpack(file.read(_END.size))
+        if mark != _MARK:
+            return False
+        file.seek(0)
+        found = hashlib.blake2b(digest_size=16)
+        while rest and (part := file.read(min(rest, _BLOCK))):
+            found.update(part)
+            rest -= len(part)
+    if found.digest() != known:
+        raise Damaged("checksum")
+    if schema > SCHEMA:
+        raise Newer(schema, SCHEMA)
+    return True
