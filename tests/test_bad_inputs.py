@@ -140,19 +140,16 @@ FINE = {("plugins new", "nan"), ("plugins new", "infinite"), ("plugins new", "lo
 EVERYWHERE = [(p, w) for p in PLACES for w in WORDS if (p, w) not in FINE]
 
 
-@pytest.mark.parametrize(("place", "word"), drawn(EVERYWHERE, 45))
+@pytest.mark.parametrize(("place", "word"), drawn(EVERYWHERE, 40))
 def test_words_that_make_no_sense_anywhere(place, word):
     refused(*(part.replace("{}", WORDS[word]) for part in PLACES[place]))
 
 
-TEXTS = ("dataset", "model", "epochs")
-KEYS = [(k, w) for k in Task.model_fields if k not in TEXTS for w in ("true", "-1", *WORDS)]
-KEYS = [
-    (k, w)
-    for k, w in KEYS
-    if (k, w)
-    not in {(k, "true") for k, f in Task.model_fields.items() if "bool" in str(f.annotation)}
-]
+FIELDS = {k: f for k, f in Task.model_fields.items() if k not in ("dataset", "model", "epochs")}
+# A switch may be on; and an absurd learning rate is no mistake, its cell diverges.
+MEANT = {*((key, "true") for key, field in FIELDS.items() if "bool" in str(field.annotation))}
+MEANT |= {("lr", "65 bits")}
+KEYS = [(k, w) for k in FIELDS for w in ("true", "-1", *WORDS) if (k, w) not in MEANT]
 
 
 @pytest.mark.parametrize(("key", "word"), drawn(KEYS, 30))
@@ -173,7 +170,7 @@ def _parameters():
                 yield from ((kind, form, word) for word in NUMBERS)
 
 
-@pytest.mark.parametrize(("kind", "form", "word"), drawn(list(_parameters()), 60))
+@pytest.mark.parametrize(("kind", "form", "word"), drawn(list(_parameters()), 50))
 def test_parameters_of_all_that_is_bundled(kind, form, word):
     place = {"datasets": "dataset", "models": "model", "strategies": "strategy"}[kind]
     model = {"model": "resnet8[width=2]"} if kind == "strategies" else {}
