@@ -78,7 +78,7 @@ RECORD = Form(
             "machine": _maybe(_keys({}, {"flags": _list(_TEXT)})),
             "artefacts": _maybe(_list(_REUSED)),
             "columns": _by_name(),
-            "outside": _maybe(_by_name(_AMOUNT)),
+            "outside": _maybe(_keys({"start": _AMOUNT, "parts": _POSITIVE}, {"off": _AMOUNT})),
             "network_form": _maybe(_TEXT),
             "weights": _maybe(_TEXT),
             "parameters": _maybe(_by_name(_by_name())),
@@ -246,7 +246,7 @@ MATCHES = Form(
 """match.json: what patterns have become."""
 
 _FINDING: dict[str, CoreSchema] = {
-    **dict.fromkeys(("cell", "strategy", "outcome", "why", "repeated", "seal"), _TEXT),
+    **dict.fromkeys(("cell", "strategy", "outcome", "why", "repeated", "checksum"), _TEXT),
     "seed": _COUNT,
 }
 VERIFIED = Form(schema=1, check=_form({"entries": _list(_keys(_FINDING, {}))}, {}), cure=made_anew)

@@ -53,8 +53,8 @@ def copy_of(path: Path) -> Path:
 # Writing -----------------------------------------------------------------------------------------
 
 
-def write_sealed(path: Path, content: Mapping[str, Any], form: Form) -> None:
-    """Write a JSON file of ours, with its schema number first and its checksum last."""
+def write_sealed(path: Path, content: Mapping[str, Any], form: Form) -> str:
+    """Write a JSON file of ours, its schema number first and its checksum last; return that."""
     rest = {key: value for key, value in content.items() if key not in ("schema", "checksum")}
     head = json_text({"schema": form.schema, **rest}).removesuffix("\n}").encode()
     sealed = head + _MARK + digest(head).encode() + _END
@@ -66,6 +66,7 @@ def write_sealed(path: Path, content: Mapping[str, Any], form: Form) -> None:
     for place in (path, copy_of(path)) if form.twice else (path,):
         make_way(place)
         write_bytes(place, sealed)
+    return digest(head)
 
 
 def write_entries(path: Path, entries: Iterable[Any], form: Form) -> None:
@@ -167,7 +168,6 @@ def _opened(content: bytes, form: Form) -> Any:
         raise Newer(schema, form.schema)
     if not mark and ("checksum" in says or schema >= form.sealed):
         raise Damaged("checksum")
-    says.pop("checksum", None)
     return says
 
 

@@ -7,15 +7,20 @@ import pytest
 import torch
 from benches import TASK, Bench, record
 from cheats import PLUGIN
-from shell import call
+from shell import call, ok
 
+from dataeff.bench.asked import write_suite
 from dataeff.bench.desk import open_desk
 from dataeff.bench.runner import run_cells
 from dataeff.bench.schedule import Schedule
-from dataeff.bench.seals import key_file
 from dataeff.bench.suite import make_suite
+from dataeff.damage import listening
+from dataeff.forms import RECORD
 from dataeff.plugins import load_plugins
 from dataeff.report.board import read_board
+from dataeff.sealed import write_sealed
+from dataeff.seals import key_file, seal
+from dataeff.training.task import Task
 
 FILED = TASK | {"dataset": "filed", "epochs": 3}
 
@@ -58,6 +63,7 @@ def train(bench, *strategies):
     content["strategies"] = list(dict.fromkeys(["baseline", *strategies]))
     suite = make_suite(content, bench.desk, where="test")
     schedule = Schedule(suite, bench.desk, bench.settings.results)
+    write_suite(schedule, bench.root, "dataeff run try")
     run_cells(schedule, bench.desk, bench.settings, lambda event: None)
     cell = next(cell for cell in schedule.cells if cell.strategy == strategies[-1])
     return record(cell)
@@ -82,8 +88,6 @@ def test_the_search_would_find_a_test_set_that_is_there(bench):
     """In one process, for debugging, it is."""
     lab = bench.lab
     lab.data_root = bench.folder / "data"
-    from dataeff.training.task import Task
-
     result = lab.run(Task(**FILED), lab.composition("collector"), 0)
     assert result.record["columns"]["seen"] == 1
 
@@ -147,21 +151,79 @@ def test_a_process_that_works_on_is_told_and_ended(bench):
     assert "leaver, in setup left a process running" in train(bench, "leaver")["machine"]["flags"]
 
 
-# Reported by verify ----------------------------------------------------------------------------
+# Reported by reading, and by verify ------------------------------------------------------------
 
 
-def test_a_record_that_another_program_has_changed_does_not_verify(bench):
-    before = accuracy(bench.honest)
-    train(bench, "shell")
+WHERE = ("--results", "results", "--plugins-dir", "plugins", "--data-root", "data")
+
+
+def baseline(bench):
     (path,) = bench.root.glob("*baseline*/run.json")
+    return path
+
+
+def test_a_record_that_another_program_has_changed_is_set_aside(bench):
+    kept = baseline(bench).read_bytes()
+    train(bench, "shell")
+    with listening([].append):
+        runs = read_board(bench.root).runs
+    (aside,) = bench.root.glob("*baseline*/run.json.damaged")
+    assert '"test_top1": 1.0' in aside.read_text()
+    assert 1.0 not in runs["test_top1"].tolist()
+    aside.with_name("run.json").write_bytes(kept)
+    aside.unlink()
+
+
+def test_a_record_that_was_changed_with_its_checksum_is_a_row_that_says_so(bench):
+    train(bench, "shell")
+    path = baseline(bench)
     kept = path.read_bytes()
+    better = json.loads(kept)
+    better["metrics"]["test_top1"] = 99.0
+    write_sealed(path, better, RECORD)
     try:
-        assert json.loads(kept)["metrics"]["test_top1"] != before
+        table = read_board(bench.root).table.set_index("strategy")
+        assert table.loc["baseline", "trouble"].startswith("1 unverified")
+        assert table.loc["baseline", "n"] == 0
+        found = call("verify", "try", "--repeat", 0, *WHERE)
+        assert found.exit_code == 1
+        said = "baseline seed 0: does not verify: its record was changed after it was written"
+        assert said in found.stdout
     finally:
-        pass
-    where = ("--results", "results", "--plugins-dir", "plugins", "--data-root", "data")
-    found = call("verify", "try", "--repeat", 0, *where)
+        path.write_bytes(kept)
+
+
+def test_weights_that_do_not_reach_the_accuracy_do_not_verify(bench, monkeypatch):
+    """Whoever has the key can seal anything; the weights still say what they say."""
+    path = baseline(bench)
+    kept, seals = path.read_bytes(), (bench.root / "seals").read_bytes()
+    better = json.loads(kept)
+    better["metrics"]["test_top1"] += 4.0
+    seal(path.parent, write_sealed(path, better, RECORD))
+    try:
+        found = call("verify", "try", "--repeat", 0, *WHERE)
+        assert found.exit_code == 1
+        assert "baseline seed 0: does not verify: its weights reach " in found.stdout
+        table = read_board(bench.root).table.set_index("strategy")
+        assert table.loc["baseline", "trouble"].startswith("1 unverified")
+    finally:
+        path.write_bytes(kept)
+        (bench.root / "seals").write_bytes(seals)
+
+
+def test_what_is_as_it_was_measured_verifies_and_is_repeated_bit_by_bit(bench):
+    ok("leaderboard", "try", "--results", "results")
+    found = call("verify", "try", "--repeat", 1, *WHERE)
+    assert "baseline seed 0: trained again: bit-identical" in found.stdout
+    assert "does not verify: 0 cells" in found.stdout
+    assert "leaderboard.csv: the same as made anew from the cells" in found.stdout
+    assert found.exit_code == 0
+
+
+def test_a_leaderboard_that_was_changed_is_told(bench):
+    ok("leaderboard", "try", "--results", "results")
+    path = bench.root / "leaderboard.csv"
+    path.write_text(path.read_text().replace("reference", "the best", 1))
+    found = call("verify", "try", "--repeat", 0, *WHERE)
     assert found.exit_code == 1
-    assert "baseline seed 0: does not verify: its record was changed" in found.stdout
-    table = read_board(bench.root).table.set_index("strategy")
-    assert table.loc["baseline", "trouble"] == "1 unverified"
+    assert "leaderboard.csv is not what the cells say (baseline: verdict the best" in found.stdout

@@ -167,7 +167,8 @@ def test_only_what_is_asked_for_runs_again(bench):
     for cell, flags in zip(cells, (["others were busy"], []), strict=True):
         rewrite(cell, machine={"flags": flags})
     events = []
-    run_cells(cells, bench.desk, bench.settings, events.append, _again(fresh=False, flagged=True))
+    again = _again(fresh=False, flagged=True, folder=bench.root)
+    run_cells(cells, bench.desk, bench.settings, events.append, again)
     assert [e.cell.strategy for e in events if e.kind == "ended"] == ["baseline"]
     assert [e.cell.strategy for e in events if e.kind == "skipped"] == ["random_backprop[keep=0.5]"]
 

@@ -133,8 +133,11 @@ class Cell:
         return Shelf(results / "artefacts", (scene.data, scene.network, scene.conditions_id))
 
 
-def write_record(cell: Cell, record: dict[str, Any]) -> None:
-    """Write run.json: what was trained, under which conditions, and what came of it."""
+def write_record(cell: Cell, record: dict[str, Any]) -> str:
+    """Write run.json: what was trained, under which conditions, and what came of it.
+
+    Returns its checksum.
+    """
     scene, composition = cell.scene, cell.composition
     content = {
         "suite": cell.suite,
@@ -155,7 +158,7 @@ def write_record(cell: Cell, record: dict[str, Any]) -> None:
         "ended": datetime.now(UTC).isoformat(timespec="microseconds"),
         "files": checksums(cell.folder),
     }
-    write_sealed(cell.folder / "run.json", content, RECORD)
+    return write_sealed(cell.folder / "run.json", content, RECORD)
 
 
 Again = Callable[[dict[str, Any] | None], bool]

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from dataeff.bench.evaluator import Evaluator
-from dataeff.bench.seals import key_file
 from dataeff.bench.service import Hear, PluginService, unheard
 from dataeff.bench.sketch import Facts, Kind, Sketch
 from dataeff.bench.work import Work, begin
 from dataeff.foretell.pace import Estimate
 from dataeff.lab import Lab, pick_device
 from dataeff.plugins import load_plugins
+from dataeff.seals import key_file
 
 if TYPE_CHECKING:
     from dataeff.bench.cells import Settings

@@ -20,7 +20,6 @@ from dataeff.bench.evaluator import Evaluator
 from dataeff.bench.guest import Died, Guest, Message, told
 from dataeff.bench.results import BOOKS, clear, clocked_seconds, empty, held, settled
 from dataeff.bench.schedule import Schedule
-from dataeff.bench.seals import key_file, seal
 from dataeff.bench.training import Order, train, write_samples
 from dataeff.composition import Composition
 from dataeff.damage import say
@@ -29,6 +28,7 @@ from dataeff.errors import DataeffError, DiskFull, one_line
 from dataeff.files import read_bytes, write_bits, write_csv, write_text
 from dataeff.lab import Lab
 from dataeff.sealed import digest
+from dataeff.seals import key_file, seal
 from dataeff.training.cell import OnEpoch
 from dataeff.training.heap import steady_heap
 from dataeff.training.job import Place
@@ -284,8 +284,7 @@ def fail(cell: Cell, error: str, trace: str = "") -> None:
 
 
 def _write_sealed(cell: Cell, record: dict[str, Any]) -> None:
-    write_record(cell, record)
-    seal(cell.folder / "run.json")
+    seal(cell.folder, write_record(cell, record))
 
 
 def failures(cells: list[Cell]) -> list[str]:

@@ -22,17 +22,15 @@ from dataeff.bench.conditions import conditions
 from dataeff.bench.desk import Desk
 from dataeff.bench.results import settled
 from dataeff.bench.runner import Event, run_cells
-from dataeff.bench.seals import Seals
 from dataeff.errors import DataeffError
 from dataeff.files import read_bytes
-from dataeff.forms import RECORD, VERIFIED
-from dataeff.sealed import digest, read_sealed, write_entries
+from dataeff.forms import RECORD
+from dataeff.sealed import digest, read_sealed
+from dataeff.seals import Seals
 from dataeff.training.task import Task
 from dataeff.training.weights import FILES
 
 Outcome = Literal["verified", "not verified", "does not verify"]
-NAME = "verified.json"
-"""What was found of the cells of a suite, in its folder."""
 # What a second run need not reproduce: what a clock or the system says.
 _TIMES = ("prepare_seconds", "train_seconds")
 _TOLD = ("status", "metrics", "classes", "use", "train_loss", "rows", "steps", "flops", "epochs")
@@ -40,7 +38,7 @@ _TOLD = ("status", "metrics", "classes", "use", "train_loss", "rows", "steps", "
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of one cell: `seal` is that of the record which was looked at."""
+    """What was found of one cell: `checksum` is that of the record which was looked at."""
 
     cell: str
     strategy: str
@@ -48,7 +46,7 @@ class Finding:
     outcome: Outcome
     why: str = ""
     repeated: str = ""
-    seal: str = ""
+    checksum: str = ""
 
 
 class Verifier:
@@ -66,13 +64,12 @@ class Verifier:
 
     def look(self, name: str, record: dict[str, Any]) -> Finding:
         """Look at a cell: seal, hashes, accuracy."""
-        found = self._looked(name, record)
-        seal = self._seals.of(name)
-        return Finding(name, record["strategy"], record["seed"], *found, seal=seal)
+        found, checksum = self._looked(name, record), record.get("checksum", "")
+        return Finding(name, record["strategy"], record["seed"], *found, checksum=checksum)
 
     def _looked(self, name: str, record: dict[str, Any]) -> tuple[Outcome, str]:
         folder = self._folder / name
-        sealed = self._seals.holds(name, read_bytes(folder / "run.json"))
+        sealed = self._seals.holds(name, record.get("checksum", ""))
         if sealed is False:
             return "does not verify", "its record was changed after it was written"
         for file, known in record.get("files", {}).items():
@@ -168,6 +165,6 @@ def chosen(cells: Sequence[tuple[str, Any]], share: float) -> set[str]:
     return set(random.SystemRandom().sample(names, count))
 
 
-def keep(folder: Path, findings: Sequence[Finding]) -> None:
-    """Keep what was found, for tables to read."""
-    write_entries(folder / NAME, [asdict(finding) for finding in findings], VERIFIED)
+def entries(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Return what was found as it is kept."""
+    return [asdict(finding) for finding in findings]

@@ -17,6 +17,8 @@ from dataeff.cost import MARGIN
 from dataeff.errors import DataeffError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dataeff.bench.cells import Again, Settings
     from dataeff.bench.desk import Desk
     from dataeff.bench.schedule import Schedule
@@ -63,7 +65,9 @@ if TYPE_CHECKING:
     help="Run finished cells again (default: skip them, go on with stopped ones).",
 )
 @click.option(
-    "--rerun-flagged", is_flag=True, help="Run those finished cells again whose times are doubtful."
+    "--rerun-flagged",
+    is_flag=True,
+    help="Run those finished cells again whose times are doubtful, or that do not verify.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what it would cost, by a few measured steps.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask, however long it takes.")
@@ -110,7 +114,7 @@ def _run_suite(suite: Suite, desk: Desk, settings: Settings, options: Mapping[st
     folder, fresh = settings.results / suite.name, options["fresh"]
     looking = Looking(folder)
     schedule = Schedule(suite, desk, settings.results, fresh, looking)
-    again = _again(fresh, options["rerun_flagged"])
+    again = _again(fresh, options["rerun_flagged"], folder)
     coming = Coming(schedule.cells, again, schedule.unsolved, not settings.in_process)
     if options["dry_run"]:
         _preview(schedule, coming, desk)
@@ -157,14 +161,19 @@ def _command() -> str:
     return shlex.join(["dataeff", *(word for word in sys.argv[1:] if word not in how)])
 
 
-def _again(fresh: bool, flagged: bool) -> Again:
+def _again(fresh: bool, flagged: bool, folder: Path) -> Again:
     """Return what says of a cell's record, or of None, whether to start the cell anew."""
     from dataeff.bench.cells import never
     from dataeff.bench.results import flags_of
+    from dataeff.report.doubts import Doubts
 
     if fresh:
         return lambda record: True
-    return (lambda record: bool(record and flags_of(record))) if flagged else never
+    wrong = Doubts(folder).found
+    doubtful: Again = lambda record: bool(  # noqa: E731
+        record and (flags_of(record) or record.get("checksum") in wrong)
+    )
+    return doubtful if flagged else never
 
 
 def _preview(schedule: Schedule, coming: Coming, desk: Desk) -> None:

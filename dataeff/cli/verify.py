@@ -68,7 +68,10 @@ def verify(suite, results, repeat, plugin_dirs, **options):
 def _findings(folder: Path, settings: Settings, repeat: float) -> list[Finding]:
     """Look at every cell; say what is not as it should be as it is found."""
     from dataeff.bench.desk import Desk
-    from dataeff.bench.verifying import Verifier, chosen, keep
+    from dataeff.bench.verifying import Verifier, chosen, entries
+    from dataeff.forms import VERIFIED
+    from dataeff.report.doubts import NAME
+    from dataeff.sealed import write_entries
 
     desk = Desk.apart(settings)
     try:
@@ -86,7 +89,7 @@ def _findings(folder: Path, settings: Settings, repeat: float) -> list[Finding]:
                 echo(f"{title}: {finding.outcome}: {finding.why}")
             if finding.repeated:
                 echo(f"{title}: trained again: {finding.repeated}")
-        keep(folder, findings)
+        write_entries(folder / NAME, entries(findings), VERIFIED)
     finally:
         desk.end()
     return findings

@@ -15,6 +15,7 @@ from dataeff.plural import counted
 from dataeff.report import read
 from dataeff.report.claims import claims_table
 from dataeff.report.composed import compositions
+from dataeff.report.doubts import UNVERIFIED
 from dataeff.report.foot import foot
 from dataeff.report.frames import RUN_KEYS, Key, Record, finished, of_strategy, of_table, tables
 from dataeff.report.hits import image_errors
@@ -114,7 +115,13 @@ def _read_board(folder: Path, margin: float | None, target: float | None) -> Boa
         claims=claims_table(judged, suite, matches),
         conditions=conditions,
         feet={one.table.key: foot(one, images.get(one.table.key, {})) for one in judged},
-        notes=[*_split(conditions), *found.notes, *_matched(entries, runs), *contended(runs)],
+        notes=[
+            *_split(conditions),
+            *found.notes,
+            *_matched(entries, runs),
+            *contended(runs),
+            *unverified(runs),
+        ],
         from_tables=found.from_tables,
     )
 
@@ -149,6 +156,19 @@ def contended(runs: pd.DataFrame) -> list[str]:
         f"{counted(count, 'cell was', 'cells were')} measured while the machine was busy with "
         "something else, or stopped, so times are doubtful; to repeat just those, add "
         "--rerun-flagged to the command that ran them."
+    ]
+
+
+def unverified(runs: pd.DataFrame) -> list[str]:
+    """Say how many of these cells are not believed, and what to do about it."""
+    wrong = runs[runs["status"] == UNVERIFIED]
+    if wrong.empty:
+        return []
+    first = wrong.iloc[0]
+    return [
+        f"{counted(len(wrong), 'cell does', 'cells do')} not verify, and count nowhere (the first, "
+        f"{first['strategy']} seed {first['seed']}: {first['error']}); dataeff verify tells more, "
+        "and --rerun-flagged then runs them again."
     ]
 
 

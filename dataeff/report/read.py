@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from dataeff.damage import was_put_aside
 from dataeff.errors import DataeffError
 from dataeff.forms import SUITE
 from dataeff.plural import counted
+from dataeff.report.doubts import UNVERIFIED, Doubts, add_off_clock
 from dataeff.report.frames import KEYS, Record, finished, numbers
 from dataeff.sealed import read_sealed
 
@@ -40,8 +42,10 @@ class Read(NamedTuple):
     line: Record
 
 
-def read_record(run: Record) -> Read:
-    """Keep what tables are made from."""
+def read_record(run: Record, doubts: Doubts) -> Read:
+    """Keep what tables are made from; what is not believed has a status of its own."""
+    if why := doubts.why(run["folder"], run.get("checksum")):
+        run |= {"status": UNVERIFIED, "error": why}
     return Read(
         (run["task_name"], run["conditions_id"], run["strategy"]),
         (run["task_id"], run.get("data")),
@@ -98,10 +102,10 @@ def current_runs(folder: Path, suite: dict[str, Any]) -> tuple[list[Read], list[
     Left out is another task or other data under the name, and what the suite's commands do not
     count: by hashes, never by time.
     """
-    tasks, data = suite["task_ids"], suite.get("data", {})
+    tasks, data, doubts = suite["task_ids"], suite.get("data", {}), Doubts(folder)
     left_out: Counter[str] = Counter()
     kept, undecided = [], []
-    for run in read_runs(folder, keep=read_record):
+    for run in read_runs(folder, keep=partial(read_record, doubts=doubts)):
         task, conditions, strategy = run.label
         counts = suite.get("counts", {}).get(task, {}).get(strategy, {}).get(conditions)
         if run.suite[0] != tasks.get(task):
@@ -148,10 +152,11 @@ def _newest(runs: list[Read], left_out: Counter[str]) -> list[Read]:
     return single
 
 
-def runs_table(runs: list[Read]) -> pd.DataFrame:
+def runs_table(runs: list[Read], reference: str) -> pd.DataFrame:
     """Return one line per cell."""
     table = pd.DataFrame([run.line for run in runs])
     add_amortised(table)
+    add_off_clock(table, reference)
     return table
 
 
@@ -190,9 +195,9 @@ def _line(run: Record) -> Record:
     for kind, form in _NAMED.items():
         line |= {form.format(name): value for name, value in run.get(kind, {}).items()}
     line |= {name: run.get(name) for name in _TAIL}
-    energy, classes, use, machine, provenance, sources = (
+    energy, classes, use, machine, provenance, sources, outside = (
         run.get(kind) or {}
-        for kind in ("energy", "classes", "use", "machine", "provenance", "sources")
+        for kind in ("energy", "classes", "use", "machine", "provenance", "sources", "outside")
     )
     clocks, clocked = run.get("clocks", {}), clocked_seconds(run)
     off_clock = sum(seconds for name, seconds in clocks.items() if name.startswith("off_"))
@@ -209,6 +214,9 @@ def _line(run: Record) -> Record:
         "load_average": machine.get("load_high"),
         "process_share": machine.get("process_share"),
         "contended": "; ".join(flags_of(run)),
+        "off_seconds": outside.get("off"),
+        # Once for each part of a cell that was stopped and went on.
+        "start_seconds": outside["start"] / outside["parts"] if outside else None,
         "reused": " ".join(f"{p['name']}-{p['key']}:{p['seconds']:.6g}" for p in reused),
         "commit": provenance.get("commit"),
         "sources": _pairs(sources),

@@ -84,7 +84,7 @@ def read_measured(folder: Path, suite: dict[str, Any], typed: str) -> Measured:
 def _from_cells(
     folder: Path, suite: dict[str, Any], found: list[read.Read], notes: list[str]
 ) -> Measured:
-    runs = read.runs_table(found)
+    runs = read.runs_table(found, suite["reference"])
     sums = {run.line["folder"]: run.files for run in found}
     return Measured(
         runs=runs,

@@ -1,4 +1,4 @@
-"""Seals: a keyed hash of every record, kept outside its folder, by a key outside the results.
+"""Seals: a keyed hash of every record's checksum, outside its folder, by a key of the user's.
 
 Whoever changes a record afterwards cannot seal it again without the key, which no strategy's
 process may open.
@@ -38,19 +38,18 @@ def _key() -> bytes | None:
     return None
 
 
-def _seal_of(content: bytes, cell: str, key: bytes) -> str:
+def _seal_of(cell: str, checksum: str, key: bytes) -> str:
     # With its name, so that one cell's record does not pass for another's.
-    return hmac.new(key, cell.encode() + b"\0" + content, hashlib.sha256).hexdigest()
+    return hmac.new(key, f"{cell} {checksum}".encode(), hashlib.sha256).hexdigest()
 
 
-def seal(record: Path) -> None:
-    """Seal the record of a cell as it stands: the last seal counts."""
+def seal(folder: Path, checksum: str) -> None:
+    """Seal the record of a cell, which has this checksum: the last seal counts."""
     key = _key()
     if key is None:
         return
-    cell, suite = record.parent.name, record.parent.parent
-    line = f"{cell} {_seal_of(record.read_bytes(), cell, key)}\n"
-    with open(suite / "seals", "ab") as file:
+    line = f"{folder.name} {_seal_of(folder.name, checksum, key)}\n"
+    with open(folder.parent / "seals", "ab") as file:
         # In one write, so that those of two runners do not mix.
         file.write(line.encode() if file.tell() else f"{_HEAD}\n{line}".encode())
 
@@ -66,12 +65,8 @@ class Seals:
         words = [line.split(" ") for line in lines if line != _HEAD]
         self._seals = {pair[0]: pair[1] for pair in words if len(pair) == 2}
 
-    def of(self, cell: str) -> str:
-        """Return the seal of a cell, nothing where it has none."""
-        return self._seals.get(cell, "")
-
-    def holds(self, cell: str, content: bytes) -> bool | None:
+    def holds(self, cell: str, checksum: str) -> bool | None:
         """Say whether a record is as it was sealed; None where there is no seal, or no key."""
         if self._key is None or cell not in self._seals:
             return None
-        return hmac.compare_digest(self._seals[cell], _seal_of(content, cell, self._key))
+        return hmac.compare_digest(self._seals[cell], _seal_of(cell, checksum, self._key))
