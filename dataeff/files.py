@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from dataeff.damage import Damaged, made_anew, put_aside
+from dataeff.damage import Cure, Damaged, made_anew, put_aside
 from dataeff.errors import FULL, DiskFull
 from dataeff.printable import as_was, harmless
 
@@ -52,10 +52,10 @@ def written_whole(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def make_way(path: Path) -> None:
+def make_way(path: Path, cure: Cure = made_anew) -> None:
     """Set aside a folder that stands where a file of ours is to be; never where a user says."""
     if path.is_dir():
-        put_aside(path, Damaged("it is a folder"), made_anew)
+        put_aside(path, Damaged("it is a folder"), cure)
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -64,7 +64,7 @@ def write_sealed(path: Path, content: Mapping[str, Any], form: Form) -> str:
         # Better not written than set aside by whoever reads it.
         raise DataeffError(f"{path} cannot hold this: {_reason(error)}") from None
     for place in (path, copy_of(path)) if form.twice else (path,):
-        make_way(place)
+        make_way(place, form.cure)
         write_bytes(place, sealed)
     return digest(head)
 

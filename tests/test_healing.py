@@ -48,7 +48,7 @@ def _as_long_as_it_is():
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory, shared_installed):
-    """Return a folder with one of each file, and what its suite comes to: accuracies, cells."""
+    """Return a folder with one of each file, and the accuracies that its suite comes to."""
     folder = tmp_path_factory.mktemp("healing")
     with chdir(folder):
         build(Lab(shared_installed, "cpu"))
@@ -56,7 +56,7 @@ def template(tmp_path_factory, shared_installed):
     shutil.copytree(folder, whole)
     with chdir(whole):
         assert call(*RUN).exit_code == 0
-        return folder, accuracies(), len(read_runs(Path("results/few")))
+        return folder, accuracies()
 
 
 @pytest.fixture
@@ -69,8 +69,9 @@ def here(template, tmp_path):
 
 
 def accuracies():
-    table = read_board(Path("results/few")).table
-    return dict(zip(table["strategy"], table["accuracy"], strict=True))
+    """Return the accuracy of each cell, by strategy and seed."""
+    runs = read_board(Path("results/few")).runs
+    return runs.set_index(["strategy", "seed"])["test_top1"].to_dict()
 
 
 def contents(*but):
@@ -78,7 +79,8 @@ def contents(*but):
     cells = set(Path().glob("results/few/*-s[01]-*"))
     for pattern in but:
         cells -= set(Path().glob(pattern))
-    return {path: path.read_bytes() for cell in cells for path in cell.iterdir()}
+    files = [path for cell in cells for path in cell.iterdir() if path.is_file()]
+    return {path: path.read_bytes() for path in files}
 
 
 def the_one(pattern):
@@ -110,10 +112,11 @@ def test_a_damaged_file_is_set_aside_and_the_same_command_heals(here, template, 
     again, said = quiet(*COMMANDS[command])
     assert said == [], "each is said once"
     assert again.exit_code == (2 if name in LOST else 0), again.output
-    assert contents(CELL, STOPPED, "results/few/*el2n*-s1-*") == before
+    after = contents()
+    assert {path: after[path] for path in before} == before
     if command == "run":
-        assert accuracies() == template[1]
-        assert len(read_runs(Path("results/few"))) == template[2]
+        # A cell that ran again may have taken another time: then the line has other points.
+        assert template[1].items() <= accuracies().items()
 
 
 DEEP = [
@@ -291,6 +294,7 @@ def test_a_clock_that_is_wrong_changes_nothing_but_time_stamps(here, template, y
     path.unlink()
     ok(*RUN)
     assert json.loads(path.read_text())["ended"].startswith(str(year))
-    assert accuracies() == template[1]
-    assert contents(STOPPED, CELL) == before
+    after = contents()
+    assert template[1].items() <= accuracies().items()
+    assert {path: after[path] for path in before} == before
     assert "cell 1/" not in ok(*RUN)

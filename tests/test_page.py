@@ -29,7 +29,7 @@ def test_the_page_is_written_whole(tmp_path):
     path = write_report(tmp_path, boards.board())
     assert path == tmp_path / "report.html"
     assert path.read_text(encoding="utf-8") == page_text(boards.board())
-    assert list(tmp_path.iterdir()) == [path]
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "checksums.json", path]
 
 
 def test_the_page_says_what_was_compared():

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, cast
 import torch
 
 from dataeff.damage import Damaged, Newer
-from dataeff.files import CHECKPOINTS, written_whole
+from dataeff.files import CHECKPOINTS, make_way, written_whole
 from dataeff.sealed import unreadable
 
 SCHEMA = 1
@@ -63,7 +63,9 @@ def write_state(path: Path, state: Any) -> None:
                 raise
             file.write(_END.pack(_MARK, SCHEMA, sink.hash.digest()))
         if path.exists():
-            os.replace(path, path.with_name(CHECKPOINTS[1]))
+            before = path.with_name(CHECKPOINTS[1])
+            make_way(before, lambda _: "the newer one serves")
+            os.replace(path, before)
 
 
 def read_state(path: Path) -> Any:
