@@ -179,8 +179,7 @@ class _Viewing(_Plugins):
         batches = torch.arange(len(split)).split(task.batch_size)
         with torch.no_grad(), deterministic(task.deterministic):
             logits = torch.cat([model(x).float() for x in split.stream(batches, None)])
-        with open(room, "wb") as file:
-            torch.save(logits.cpu(), file)
+        publish(logits.cpu(), room)
 
 
 def _laid_out(model: nn.Module, task: Task) -> nn.Module:

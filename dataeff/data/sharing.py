@@ -11,7 +11,8 @@ from torch import Tensor
 
 from dataeff.data.base import Dataset
 from dataeff.data.images import Split, View
-from dataeff.errors import DataeffError
+from dataeff.errors import FULL, DataeffError, DiskFull
+from dataeff.saving import save
 
 
 class HiddenSplit(Split):
@@ -80,7 +81,12 @@ def images_alone(split: Split) -> Split:
     return alone
 
 
-def publish(split: Split, path: str) -> None:
-    """Write a split where others can map it."""
-    with open(path, "wb") as file:
-        torch.save(split, file)
+def publish(value: Split | Tensor, path: str) -> None:
+    """Write a split, or a tensor, where others can map it."""
+    try:
+        with open(path, "wb") as file:
+            save(value, file)
+    except OSError as error:
+        if error.errno in FULL:
+            raise DiskFull.at(tempfile.gettempdir(), os.strerror(error.errno)) from None
+        raise

@@ -8,43 +8,19 @@ import hashlib
 import os
 import struct
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import torch
 
 from dataeff.damage import Damaged, Newer
 from dataeff.files import CHECKPOINTS, make_way, written_whole
+from dataeff.saving import save
 from dataeff.sealed import unreadable
 
 SCHEMA = 1
 """The form of a checkpoint; it changes when an earlier version would misread the new one."""
 _MARK, _END = b"dataeff\n", struct.Struct("<8sI16s")
 _BLOCK = 2**20
-
-
-class _Sink:
-    """Passes what torch writes on to a file, and knows its checksum.
-
-    torch makes an error of its own of what goes wrong here, so that is remembered.
-    """
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.hash = hashlib.blake2b(digest_size=16)
-        self.error: OSError | None = None
-
-    def write(self, content: Any) -> int:
-        """Write a part of the file."""
-        try:
-            written = self._file.write(content)
-        except OSError as error:
-            self.error = error
-            raise
-        self.hash.update(content)
-        return written
-
-    def flush(self) -> None:
-        """Do nothing: the file is flushed when it is closed."""
 
 
 def write_state(path: Path, state: Any) -> None:
@@ -54,14 +30,8 @@ def write_state(path: Path, state: Any) -> None:
     """
     with written_whole(path) as partial:
         with partial.open("wb") as file:
-            sink = _Sink(file)
-            try:
-                torch.save(state, cast(BinaryIO, sink))
-            except Exception:
-                if sink.error:
-                    raise sink.error from None
-                raise
-            file.write(_END.pack(_MARK, SCHEMA, sink.hash.digest()))
+            checksum = save(state, file)
+            file.write(_END.pack(_MARK, SCHEMA, checksum))
         if path.exists():
             before = path.with_name(CHECKPOINTS[1])
             make_way(before, lambda _: "the newer one serves")

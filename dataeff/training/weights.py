@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
 from dataeff.errors import DataeffError
 from dataeff.files import written_whole
+from dataeff.saving import save
 from dataeff.training.network import eval_mode
 from dataeff.training.rng import forked
 
@@ -54,9 +55,7 @@ class Packer:
 
     def _write(self, model: nn.Module, x: Tensor, folder: Path) -> Form:
         if self._fits(model, x):
-            # Through a file that is open: torch would write its name, and no two were the same.
-            with written_whole(folder / FILES["weights"]) as partial, partial.open("wb") as file:
-                torch.save(model.state_dict(), file)
+            _save(model.state_dict(), folder / FILES["weights"])
             return "weights"
         try:
             with written_whole(folder / FILES["program"]) as partial:
@@ -66,8 +65,7 @@ class Packer:
             raise
         # Anything at all may be in the way of a compiler.
         except Exception:
-            with written_whole(folder / FILES["pickle"]) as partial:
-                torch.save(model, partial)
+            _save(model, folder / FILES["pickle"])
             return "pickle"
 
     def _fits(self, model: nn.Module, x: Tensor) -> bool:
@@ -81,6 +79,11 @@ class Packer:
         except RuntimeError:
             return False
         return torch.equal(self._plain(x), model(x))
+
+
+def _save(value: Any, path: Path) -> None:
+    with written_whole(path) as partial, partial.open("wb") as file:
+        save(value, file)
 
 
 def _export(model: nn.Module, x: Tensor, path: Path) -> None:
