@@ -147,7 +147,7 @@ class Pauser(Cheat):
     @hookimpl
     def on_epoch_start(self, run):
         with run._job.meter.paused():
-            time.sleep(1.5)
+            time.sleep(1.0)
 
 
 class Saver(Cheat):
