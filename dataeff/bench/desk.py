@@ -101,7 +101,7 @@ class Desk:
         """Return a desk whose work is done in other processes."""
         asked = Apart(settings)
 
-        def sources(task: Task) -> Sequence[str]:
+        def sources(task: Task) -> Sequence[str] | None:
             return asked.call("sources", _told(task))
 
         return cls(asked, pick_device(settings.device), Evaluator(settings, sources))
@@ -132,6 +132,11 @@ class Desk:
     def suite_file(self, name: str) -> Path:
         """Return the file of a suite that is registered by name."""
         return Path(self._asked.call("suite_file", name))
+
+    def needed(self, task: Task, composition: str) -> list[str] | None:
+        """Return the plugins that a cell needs; None where that is not known."""
+        of_task = self._asked.call("sources", _told(task))
+        return None if of_task is None else [*of_task, *self.composition(composition).plugins]
 
     def check_dataset(self, text: str) -> None:
         """Refuse a dataset that nobody has registered, or parameters that it does not take."""

@@ -32,6 +32,8 @@ from dataeff.training.weights import Form, unpacked
 if TYPE_CHECKING:
     from dataeff.bench.cells import Settings
 
+Sources = Sequence[str] | None
+"""The plugins that a task needs; None for all."""
 Figures = dict[str, Any]
 """What a test comes to: figures of merit, counts by class, and which images were hits."""
 
@@ -42,11 +44,12 @@ class Evaluator:
     What is slow to answer is the reading of data and a test: both have the time of an epoch.
     """
 
-    def __init__(self, settings: Settings, sources: Callable[[Task], Sequence[str]]) -> None:
+    def __init__(self, settings: Settings, sources: Callable[[Task], Sequence[str] | None]) -> None:
         given = (settings.plugin_dirs, settings.device, settings.data_root)
         self._service = Service(_Evaluating, *given, limit=settings.timeout)
         self._viewer = Service(_Viewing, *given, limit=settings.timeout)
         self._sources = sources
+        self._abouts: dict[str, tuple[dict[str, Any], Sources]] = {}
         self._rooms: dict[tuple[str, int], tuple[Room, Room]] = {}
         self._shared: dict[tuple[str, int], Shared] = {}
 
@@ -80,8 +83,11 @@ class Evaluator:
         """End what has run a cell's code: what that has done is not to meet the next cell."""
         self._viewer.end()
 
-    def _about(self, task: Task) -> tuple[dict[str, Any], list[str]]:
-        return task.model_dump(mode="json"), list(self._sources(task))
+    def _about(self, task: Task) -> tuple[dict[str, Any], Sources]:
+        key = task.id
+        if key not in self._abouts:
+            self._abouts[key] = task.model_dump(mode="json"), self._sources(task)
+        return self._abouts[key]
 
     def end(self) -> None:
         """End its processes, and give up what was shared."""
@@ -100,13 +106,14 @@ class _Plugins:
     ) -> None:
         self._folders, self._data_root = folders, data_root
         self.device = pick_device(device)
-        self._named: set[str] = set()
+        self._named: set[str] | None = set()
         self.installed = load_plugins(folders, only=())
 
-    def need(self, sources: Sequence[str]) -> None:
-        if not self._named.issuperset(sources):
-            self._named |= set(sources)
-            self.installed = load_plugins(self._folders, only=self._named)
+    def need(self, sources: Sources) -> None:
+        if self._named is None or (sources is not None and self._named.issuperset(sources)):
+            return
+        self._named = None if sources is None else self._named | set(sources)
+        self.installed = load_plugins(self._folders, only=self._named)
 
 
 class _Evaluating(_Plugins):
@@ -126,7 +133,7 @@ class _Evaluating(_Plugins):
         return self._data[key]
 
     def open(
-        self, about: dict[str, Any], sources: list[str], training: str, images: str
+        self, about: dict[str, Any], sources: Sources, training: str, images: str
     ) -> dict[str, Any]:
         """Read the data of a task, and hand on what others may have of it."""
         task, begin = Task(**about), perf_counter()
@@ -142,7 +149,7 @@ class _Evaluating(_Plugins):
         facts = (data.name, data.classes, data.shape, data.fingerprint, len(test), seconds)
         return asdict(Shared(training, *facts, hidden))
 
-    def test(self, about: dict[str, Any], sources: list[str], path: str) -> Figures:
+    def test(self, about: dict[str, Any], sources: Sources, path: str) -> Figures:
         """Measure the task's own network with these weights."""
         task = Task(**about)
         self.need(sources)
@@ -154,7 +161,7 @@ class _Evaluating(_Plugins):
         with deterministic(task.deterministic):
             return _told(evaluate(model, split, torch.arange(len(split)), task.batch_size))
 
-    def judge(self, about: dict[str, Any], sources: list[str], path: str) -> Figures:
+    def judge(self, about: dict[str, Any], sources: Sources, path: str) -> Figures:
         """Hold what a viewer has seen against the labels."""
         self.need(sources)
         logits = torch.load(path, weights_only=True)
@@ -168,7 +175,7 @@ class _Viewing(_Plugins):
     """The viewer's own side: it has images, and code that may be anybody's."""
 
     def look(
-        self, about: dict[str, Any], sources: list[str], form: Form, path: str, *rooms: str
+        self, about: dict[str, Any], sources: Sources, form: Form, path: str, *rooms: str
     ) -> None:
         """Write the logits of all test images; `rooms` are where these lie, and where those go."""
         task, (images, room) = Task(**about), rooms

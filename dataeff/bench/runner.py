@@ -137,8 +137,17 @@ class _Hosting:
             closed[str(cell.folder / name)] = runners
         closed |= dict.fromkeys(shared.hidden, "the test set")
         return Order(
-            *(cell.folder, cell.task, cell.strategy, cell.seed, shelf),
-            *(settings.plugin_dirs, self._desk.broken, settings.device, shared, closed),
+            folder=cell.folder,
+            task=cell.task,
+            strategy=cell.strategy,
+            seed=cell.seed,
+            shelf=shelf,
+            plugin_dirs=settings.plugin_dirs,
+            plugins=self._desk.needed(cell.task, cell.strategy),
+            broken=self._desk.broken,
+            device=settings.device,
+            shared=shared,
+            closed=closed,
         )
 
     def _hear(self, guest: Guest, evaluator: Evaluator) -> Message | None:

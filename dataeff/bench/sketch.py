@@ -15,6 +15,8 @@ class Sketch:
     text: str
     parameters: dict[str, dict[str, Any]]
     sources: dict[str, str]
+    plugins: tuple[str, ...] = ()
+    """The plugins that its strategies come from."""
     is_control: bool = False
     is_open: bool = False
     has_setup: bool = False
@@ -26,6 +28,7 @@ class Sketch:
     @classmethod
     def of(cls, told: dict[str, Any]) -> Sketch:
         """Return what was told as plain data."""
+        told = told | {"plugins": tuple(told["plugins"])}
         if where := told.get("range"):
             told = told | {"range": Range(**where | {"guesses": tuple(where["guesses"])})}
         return cls(**told)

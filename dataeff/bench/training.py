@@ -35,6 +35,7 @@ class Order:
     seed: int
     shelf: Shelf
     plugin_dirs: tuple[Path, ...]
+    plugins: list[str] | None
     broken: dict[str, str]
     device: str
     shared: Shared
@@ -82,7 +83,7 @@ def train(line: Line, order: Order) -> None:
 
 
 def _train(line: Line, order: Order, boundary: Boundary) -> None:
-    lab = Lab(load_plugins(order.plugin_dirs, order.broken), order.device)
+    lab = Lab(load_plugins(order.plugin_dirs, order.broken, order.plugins), order.device)
     lab.take(order.task, order.shared)
     host = Remote(line, order.folder, boundary)
     place = Place(order.folder, order.shelf, host=host)

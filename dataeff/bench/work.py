@@ -18,6 +18,7 @@ from dataeff.data.sharing import Shared
 from dataeff.foretell.match import Pilot
 from dataeff.foretell.pace import Estimate, Setup, Site, let_go
 from dataeff.lab import Lab
+from dataeff.models.build import is_theirs
 from dataeff.models.identity import identity_of
 from dataeff.notation import parse_one
 from dataeff.plugins import load_plugins
@@ -62,12 +63,17 @@ class Work:
         part = parse_one(text)
         self.lab.installed.datasets[part.name].read(part.params)
 
-    def sources(self, about: Told) -> list[str]:
-        """Return the plugins that a task's data and network come from."""
+    def sources(self, about: Told) -> list[str] | None:
+        """Return the plugins that a task's data and network come from.
+
+        None where that is not known: a plugin may add networks to timm's own.
+        """
         installed, task = self.lab.installed, Task(**about)
-        names = parse_one(task.dataset).name, parse_one(task.model).name
-        found = zip((installed.datasets, installed.models), names, strict=True)
-        return [registry[name].source for registry, name in found if name in registry]
+        data, model = parse_one(task.dataset).name, parse_one(task.model).name
+        found = [installed.datasets[data].source]
+        if model in installed.models:
+            return [*found, installed.models[model].source]
+        return found if is_theirs(model) else None
 
     # Compositions -----------------------------------------------------------------------------
 
@@ -154,6 +160,7 @@ def _described(what: Composition) -> Told:
         "text": what.text,
         "parameters": what.parameters,
         "sources": what.sources,
+        "plugins": sorted({part.entry.source for part in what.parts}),
         "is_control": what.is_control,
         "is_open": what.is_open,
         "has_setup": what.has_hook("setup"),

@@ -50,6 +50,15 @@ def model_names(registry: Registry, pattern: str = "*") -> list[str]:
     return [name for name in names if fnmatch(name, pattern)]
 
 
+def is_theirs(name: str) -> bool:
+    """Say whether a network is torchvision's, or timm's own: there without any plugin."""
+    if name.startswith(PREFIX):
+        return True
+    import timm
+
+    return timm.is_model(name) and timm.model_entrypoint(name).__module__.startswith("timm.")
+
+
 def _build_foreign(part: Part, registry: Registry, classes: int, shape: Shape) -> nn.Module:
     build = _builder(part.name)
     if build is None:
