@@ -44,7 +44,7 @@ def test_names_of_suite_files(name, part, tmp_path):
     if len(name) < 250 and "/" not in name and name != ".":
         Path(name).write_text(SUITE)
     outside = sorted(tmp_path.parent.iterdir())
-    assert part in refused("run", name)
+    assert part in refused("run", "--in-process", name)
     refused("leaderboard", name)
     refused("analyze", "mixtrain", name)
     assert sorted(tmp_path.parent.iterdir()) == outside
@@ -63,7 +63,7 @@ def no_file(kind):
 @pytest.mark.parametrize("kind", ["folder", "FIFO", "device", "loop"])
 def test_suites_that_are_no_files(kind):
     no_file(kind)
-    assert refused("run", "mine.toml").startswith(
+    assert refused("run", "--in-process", "mine.toml").startswith(
         ("mine.toml is no file", "mine.toml cannot be read")
     )
 
@@ -72,7 +72,10 @@ def test_suites_that_are_no_files(kind):
 def test_a_suite_that_may_not_be_read():
     Path("mine.toml").write_text(SUITE)
     Path("mine.toml").chmod(0)
-    assert refused("run", "mine.toml") == "mine.toml cannot be read: Permission denied."
+    assert (
+        refused("run", "--in-process", "mine.toml")
+        == "mine.toml cannot be read: Permission denied."
+    )
 
 
 def task(line):
@@ -159,14 +162,14 @@ CONTENTS = {
 @pytest.mark.parametrize(("text", "part"), CONTENTS.values(), ids=CONTENTS)
 def test_contents_of_suite_files(text, part):
     Path("mine.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
-    assert part in refused("run", "mine.toml")
+    assert part in refused("run", "--in-process", "mine.toml")
 
 
 @pytest.mark.parametrize("form", [b"\xef\xbb\xbf%s", b"%s"])
 def test_what_editors_do_to_a_suite_is_no_mistake(form):
     Path("mine.toml").write_bytes(form % SUITE.replace("\n", "\r\n").encode())
     with pytest.raises(Trained):
-        call("run", "mine.toml")
+        call("run", "--in-process", "mine.toml")
 
 
 @anything
@@ -176,5 +179,5 @@ def test_any_damage_to_a_suite(data):
     for place in data.draw(st.lists(st.integers(0, len(text) - 1), min_size=1, max_size=4)):
         text[place : place + 1] = data.draw(st.binary(max_size=3))
     Path("mine.toml").write_bytes(text)
-    if sensible("run", "mine.toml"):
+    if sensible("run", "--in-process", "mine.toml"):
         shutil.rmtree("results/mine")
