@@ -1,6 +1,6 @@
 """Files that appear whole or not at all: the only place that touches what results are kept in.
 
-What checks them, and sets aside what is damaged, is in `dataeff.sealed`.
+What checks them, and sets aside what is damaged, is in `dataeff.checked`.
 """
 
 import csv

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic_core import CoreSchema, SchemaValidator
 from pydantic_core import core_schema as of
 
+from dataeff.checked import Form
 from dataeff.damage import cell_runs_again, got_anew, made_anew
-from dataeff.sealed import Form
 
 _ANY, _TEXT, _BOOL = of.any_schema(), of.str_schema(strict=True), of.bool_schema(strict=True)
 _NUMBER = of.float_schema(strict=True, allow_inf_nan=False)
@@ -39,8 +39,8 @@ def _keys(needed: dict[str, CoreSchema], others: dict[str, CoreSchema]) -> CoreS
 
 
 def _form(needed: dict[str, CoreSchema], others: dict[str, CoreSchema]) -> SchemaValidator:
-    seal = {"schema": _COUNT, "checksum": _TEXT}
-    return SchemaValidator(_keys(needed, seal | others))
+    around = {"schema": _COUNT, "checksum": _TEXT}
+    return SchemaValidator(_keys(needed, around | others))
 
 
 _FIGURES = _by_name(_maybe(_NUMBER))
@@ -89,7 +89,7 @@ RECORD = Form(
         },
     ),
     cure=cell_runs_again,
-    sealed=3,
+    checked=3,
 )
 """run.json: what a cell was, and what came of it."""
 

@@ -7,11 +7,15 @@ process may open.
 import hashlib
 import hmac
 import os
+import re
 import secrets
 from contextlib import suppress
 from pathlib import Path
 
+from dataeff.files import make_way
+
 _HEAD = "dataeff-seals 1"
+_LONG = re.compile(r"[0-9a-f]{64}").fullmatch
 
 
 def key_file() -> Path:
@@ -48,10 +52,13 @@ def seal(folder: Path, checksum: str) -> None:
     key = _key()
     if key is None:
         return
+    path = folder.parent / "seals"
+    make_way(path)
     line = f"{folder.name} {_seal_of(folder.name, checksum, key)}\n"
-    with open(folder.parent / "seals", "ab") as file:
-        # In one write, so that those of two runners do not mix.
-        file.write(line.encode() if file.tell() else f"{_HEAD}\n{line}".encode())
+    with open(path, "ab") as file:
+        # In one write, so that those of two runners do not mix; on a line of its own, also where
+        # a disk that was full has cut the last one.
+        file.write(f"\n{line}".encode() if file.tell() else f"{_HEAD}\n{line}".encode())
 
 
 class Seals:
@@ -62,8 +69,8 @@ class Seals:
         lines = []
         with suppress(OSError, UnicodeDecodeError):
             lines = (suite / "seals").read_text(encoding="utf-8").splitlines()
-        words = [line.split(" ") for line in lines if line != _HEAD]
-        self._seals = {pair[0]: pair[1] for pair in words if len(pair) == 2}
+        words = [line.split(" ") for line in lines]
+        self._seals = {pair[0]: pair[1] for pair in words if len(pair) == 2 and _LONG(pair[1])}
 
     def holds(self, cell: str, checksum: str) -> bool | None:
         """Say whether a record is as it was sealed; None where there is no seal, or no key."""

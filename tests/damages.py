@@ -13,10 +13,10 @@ from dataeff.bench.desk import Desk
 from dataeff.bench.results import empty
 from dataeff.bench.schedule import Schedule
 from dataeff.bench.suite import load_suite
+from dataeff.checked import digest, write_entries
 from dataeff.forms import MATCHES
 from dataeff.report.board import read_board
 from dataeff.report.tables import list_checksums
-from dataeff.sealed import digest, write_entries
 from dataeff.training.job import Place
 
 SCORED = "el2n[keep=0.5,models=1,epochs=1,reuse=true]"

@@ -15,11 +15,11 @@ from dataeff.bench.desk import open_desk
 from dataeff.bench.runner import run_cells
 from dataeff.bench.schedule import Schedule
 from dataeff.bench.suite import make_suite
+from dataeff.checked import write_checked
 from dataeff.damage import listening
 from dataeff.forms import RECORD
 from dataeff.plugins import load_plugins
 from dataeff.report.board import read_board
-from dataeff.sealed import write_sealed
 from dataeff.seals import key_file, seal
 from dataeff.training.task import Task
 
@@ -181,7 +181,7 @@ def test_a_record_that_was_changed_with_its_checksum_is_a_row_that_says_so(bench
     kept = path.read_bytes()
     better = json.loads(kept)
     better["metrics"]["test_top1"] = 99.0
-    write_sealed(path, better, RECORD)
+    write_checked(path, better, RECORD)
     try:
         table = read_board(bench.root).table.set_index("strategy")
         assert table.loc["baseline", "trouble"].startswith("1 unverified")
@@ -200,7 +200,7 @@ def test_weights_that_do_not_reach_the_accuracy_do_not_verify(bench, monkeypatch
     kept, seals = path.read_bytes(), (bench.root / "seals").read_bytes()
     better = json.loads(kept)
     better["metrics"]["test_top1"] += 4.0
-    seal(path.parent, write_sealed(path, better, RECORD))
+    seal(path.parent, write_checked(path, better, RECORD))
     try:
         found = call("verify", "try", "--repeat", 0, *WHERE)
         assert found.exit_code == 1

@@ -13,6 +13,7 @@ import pytest
 from benches import TASK, Bench, kinds, numbers, record
 
 from dataeff.bench.results import held
+from dataeff.damage import listening
 
 
 @pytest.fixture
@@ -80,6 +81,22 @@ def test_a_killed_cell_resumes_to_the_same_numbers(bench, others):
         *("epochs.csv", "held", "hits.bin", "run.json", "samples.parquet", "weights.pt")
     ]
     assert pd.read_csv(cell.folder / "epochs.csv")["train_seconds"].is_monotonic_increasing
+
+
+@pytest.mark.parametrize("books", ["", "gone", '{"schema": 1}'])
+def test_without_its_books_a_cell_begins_anew_to_the_same_numbers(bench, books):
+    """Who tested what is not for the cell to say: what nobody knows is done again."""
+    (cell,) = bench.with_loose_plugins().apart().cells("trouble[kind=kill]")
+    bench.run([cell])
+    path = cell.folder / "books.json"
+    path.unlink() if books == "gone" else path.write_text(books)
+    Path("mended").touch()
+    with listening([].append):
+        events = bench.run([cell])
+    assert [event.record["epoch"] for event in events if event.kind == "epoch"] == [0, 1, 2]
+    again = numbers(cell)
+    bench.run([cell], fresh=True)
+    assert numbers(cell) == again
 
 
 @pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="looks processes up in /proc")
@@ -155,6 +172,7 @@ def test_a_hold_goes_with_its_process(tmp_path):
 import sys, time
 from pathlib import Path
 from dataeff.bench.results import held
+from dataeff.damage import listening
 with held(Path(sys.argv[1])) as mine:
     print(mine, flush=True)
     time.sleep(60)

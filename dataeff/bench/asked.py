@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from dataeff.bench.schedule import Schedule
+from dataeff.checked import read_checked, write_checked
 from dataeff.forms import SUITE
-from dataeff.sealed import read_sealed, write_sealed
 from dataeff.seeds import looks_at
 
 # Where one of these has changed, what earlier commands left is not to be compared with ours.
@@ -30,7 +30,7 @@ def write_suite(schedule: Schedule, folder: Path, command: str) -> None:
     content["networks"] = {name: scene.network for name, scene in schedule.scenes.items()}
     content["reference"] = suite.reference
     content["commands"] = [command]
-    before = read_sealed(path, SUITE) or {}
+    before = read_checked(path, SUITE) or {}
     if any(before.get(key) != content[key] for key in _SAME):
         before = {}
     for key in ("strategies", "commands"):
@@ -42,7 +42,7 @@ def write_suite(schedule: Schedule, folder: Path, command: str) -> None:
     content["match"] = content["match"] or before.get("match")
     content["counts"], content["sources"] = (before.get(key, {}) for key in ("counts", "sources"))
     _decide(content, schedule)
-    write_sealed(path, content, SUITE)
+    write_checked(path, content, SUITE)
 
 
 def _decide(content: dict[str, Any], schedule: Schedule) -> None:

@@ -9,8 +9,8 @@ from time import perf_counter
 from typing import Any
 
 from dataeff.bench.results import BOOKS as NAME
+from dataeff.checked import read_checked, write_checked
 from dataeff.forms import BOOKS
-from dataeff.sealed import read_sealed, write_sealed
 
 # Of two clocks of the same thing, one in another process: share and seconds by which they may
 # differ.
@@ -73,11 +73,11 @@ class Books:
         self._pages = [page for page in self._pages if page["next"] < epoch][-1:]
         self._pages.append({"next": epoch, "watch": watch})
         told = {"pages": self._pages, "lines": self.lines}
-        write_sealed(self.path, told | {"hits": self.hits, "classes": self.classes}, BOOKS)
+        write_checked(self.path, told | {"hits": self.hits, "classes": self.classes}, BOOKS)
 
     def resumed(self, epoch: int) -> bool:
         """Go on from where a checkpoint with this epoch was written; say whether that is known."""
-        known = read_sealed(self.path, BOOKS) or {}
+        known = read_checked(self.path, BOOKS) or {}
         pages = [page for page in known.get("pages", ()) if page["next"] == epoch]
         lines = [line for line in known.get("lines", ()) if line["epoch"] < epoch]
         if not pages or len(lines) != epoch:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from dataeff.bench.conditions import conditions_id
 from dataeff.bench.results import cell_record, checksums
+from dataeff.checked import write_checked
 from dataeff.files import slug
 from dataeff.forms import RECORD
-from dataeff.sealed import write_sealed
 from dataeff.training.artefact import Shelf
 from dataeff.training.task import Task
 
@@ -158,7 +158,7 @@ def write_record(cell: Cell, record: dict[str, Any]) -> str:
         "ended": datetime.now(UTC).isoformat(timespec="microseconds"),
         "files": checksums(cell.folder),
     }
-    return write_sealed(cell.folder / "run.json", content, RECORD)
+    return write_checked(cell.folder / "run.json", content, RECORD)
 
 
 Again = Callable[[dict[str, Any] | None], bool]

@@ -63,7 +63,9 @@ class Apart:
                 self.service.call("take", *taken)
         if name == "take":
             self._taken.append(given)
-        return self.service.call(name, *given, hear=hear)
+        # What is only to be looked at, before anything is run, has less time than an epoch.
+        limit = self.service.limit if name == "refusal" else None
+        return self.service.call(name, *given, hear=hear, limit=limit)
 
 
 @contextmanager

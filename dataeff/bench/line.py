@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from dataeff.checked import read_entries, write_entries
 from dataeff.composition import Composition, Part
 from dataeff.cost import SAVES
 from dataeff.errors import DataeffError, did_you_mean
@@ -17,7 +18,6 @@ from dataeff.forms import BUDGETS
 from dataeff.notation import pattern_of
 from dataeff.plugins import Installed
 from dataeff.registry import Entry
-from dataeff.sealed import read_entries, write_entries
 
 STEP = 0.75
 """Neighbouring budgets differ by about this factor at most: a chord is then good to 0.1 points."""

@@ -9,12 +9,12 @@ from dataeff.bench.desk import Desk, Piloting
 from dataeff.bench.results import held
 from dataeff.bench.sketch import Sketch
 from dataeff.bench.suite import Suite
+from dataeff.checked import read_entries, write_entries
 from dataeff.errors import DiskFull
 from dataeff.foretell.solve import Solution, solve
 from dataeff.foretell.steps import reason
 from dataeff.forms import MATCHES
 from dataeff.notation import format_value
-from dataeff.sealed import read_entries, write_entries
 
 # What an entry of match.json is for; the rest of its key says whether it still holds.
 _FOR = ("task", "conditions_id", "pattern", "match")

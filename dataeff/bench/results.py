@@ -9,10 +9,10 @@ from os.path import isdir
 from pathlib import Path
 from typing import Any
 
+from dataeff.checked import digest, read_checked, read_whole
 from dataeff.damage import Damaged, cell_runs_again, is_aside, put_aside, was_put_aside
 from dataeff.files import CHECKPOINTS, read_bytes, uncollected
 from dataeff.forms import RECORD
-from dataeff.sealed import digest, read_sealed, read_whole
 
 BOOKS = "books.json"
 """What the runner keeps of a cell while it runs."""
@@ -93,7 +93,7 @@ def cell_record(folder: Path) -> Any:
 
     A file that is merely missing is not.
     """
-    record = read_sealed(folder / "run.json", RECORD)
+    record = read_checked(folder / "run.json", RECORD)
     if record is None:
         return None
     whole = [_is_whole(folder / name, known) for name, known in record.get("files", {}).items()]
@@ -137,7 +137,7 @@ def read_runs(
     records = []
     with uncollected():
         for name in names:
-            record = read_sealed(f"{suite_folder}/{name}/run.json", RECORD)
+            record = read_checked(f"{suite_folder}/{name}/run.json", RECORD)
             if record is not None:
                 record["folder"] = name
                 records.append(keep(record))

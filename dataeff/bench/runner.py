@@ -21,13 +21,13 @@ from dataeff.bench.guest import Died, Guest, Message, told
 from dataeff.bench.results import BOOKS, clear, clocked_seconds, empty, held, settled
 from dataeff.bench.schedule import Schedule
 from dataeff.bench.training import Order, train, write_samples
+from dataeff.checked import digest
 from dataeff.composition import Composition
 from dataeff.damage import say
 from dataeff.data.sharing import Shared
 from dataeff.errors import DataeffError, DiskFull, one_line
 from dataeff.files import read_bytes, write_bits, write_csv, write_text
 from dataeff.lab import Lab
-from dataeff.sealed import digest
 from dataeff.seals import key_file, seal
 from dataeff.training.cell import OnEpoch
 from dataeff.training.heap import steady_heap

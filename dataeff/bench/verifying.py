@@ -22,10 +22,10 @@ from dataeff.bench.conditions import conditions
 from dataeff.bench.desk import Desk
 from dataeff.bench.results import settled
 from dataeff.bench.runner import Event, run_cells
+from dataeff.checked import digest, read_checked
 from dataeff.errors import DataeffError
 from dataeff.files import read_bytes
 from dataeff.forms import RECORD
-from dataeff.sealed import digest, read_sealed
 from dataeff.seals import Seals
 from dataeff.training.task import Task
 from dataeff.training.weights import FILES
@@ -59,7 +59,7 @@ class Verifier:
     def cells(self) -> list[tuple[str, dict[str, Any]]]:
         """Return name and record of every cell that has ended."""
         names = sorted(path.parent.name for path in self._folder.glob("*/run.json"))
-        found = [(name, read_sealed(self._folder / name / "run.json", RECORD)) for name in names]
+        found = [(name, read_checked(self._folder / name / "run.json", RECORD)) for name in names]
         return [(name, record) for name, record in found if settled(record)]
 
     def look(self, name: str, record: dict[str, Any]) -> Finding:
@@ -141,7 +141,7 @@ def _unwatched(event: Event) -> None:
 
 def differing(one: Path, other: Path) -> str:
     """Say in what two cells differ that no clock has a say in; nothing where they are the same."""
-    ours, theirs = (read_sealed(folder / "run.json", RECORD) or {} for folder in (one, other))
+    ours, theirs = (read_checked(folder / "run.json", RECORD) or {} for folder in (one, other))
     for key in _TOLD:
         if ours.get(key) != theirs.get(key):
             return key

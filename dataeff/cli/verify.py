@@ -69,9 +69,9 @@ def _findings(folder: Path, settings: Settings, repeat: float) -> list[Finding]:
     """Look at every cell; say what is not as it should be as it is found."""
     from dataeff.bench.desk import Desk
     from dataeff.bench.verifying import Verifier, chosen, entries
+    from dataeff.checked import write_entries
     from dataeff.forms import VERIFIED
     from dataeff.report.doubts import NAME
-    from dataeff.sealed import write_entries
 
     desk = Desk.apart(settings)
     try:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dataeff.checked import read_entries
 from dataeff.cost import MARGIN
 from dataeff.damage import listening
 from dataeff.files import make_way, uncollected, write_csv
@@ -25,7 +26,6 @@ from dataeff.report.stats import paired
 from dataeff.report.table import leaderboard
 from dataeff.report.tables import Measured, list_checksums, read_measured
 from dataeff.report.words import matched_to
-from dataeff.sealed import read_entries
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from dataeff.checked import Sums, read_whole
 from dataeff.damage import Damaged, cell_runs_again, put_aside
 from dataeff.files import csv_names
 from dataeff.report.frames import KEYS, RUN_KEYS, finished, numbers
 from dataeff.report.stats import Array
-from dataeff.sealed import Sums, read_whole
 
 Reader = Callable[[Array, Array, Array], Array]
 """What reads wanted numbers off a curve: its times, its accuracies, and what is wanted."""

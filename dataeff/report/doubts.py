@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from dataeff.checked import read_entries
 from dataeff.forms import VERIFIED
 from dataeff.report.frames import RUN_KEYS, finished, numbers
-from dataeff.sealed import read_entries
 from dataeff.seals import Seals
 
 UNVERIFIED = "unverified"

@@ -5,6 +5,7 @@ from contextlib import suppress
 from math import isnan, nan
 from pathlib import Path
 
+from dataeff.checked import read_checked
 from dataeff.errors import DataeffError
 from dataeff.forms import SUITE
 from dataeff.report.board import Reading, judge_folder
@@ -12,7 +13,6 @@ from dataeff.report.frames import Key
 from dataeff.report.judge import Judged
 from dataeff.report.looks import current, holding, read_looks, settled, with_due, write_looks
 from dataeff.report.questions import AgainstReference
-from dataeff.sealed import read_sealed
 
 
 class Looking:
@@ -72,7 +72,7 @@ class Looking:
         """Read what is there, if anything is."""
         if self._known is None:
             self._known = []
-            if read_sealed(self._folder / "suite.json", SUITE) is not None:
+            if read_checked(self._folder / "suite.json", SUITE) is not None:
                 with suppress(DataeffError):
                     self._known = [judge_folder(self._folder)]
         return self._known[0] if self._known else None

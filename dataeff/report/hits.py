@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
+from dataeff.checked import Sums, read_whole
 from dataeff.damage import Damaged, cell_runs_again, put_aside
 from dataeff.report.frames import numbers
 from dataeff.report.grid import Grid
 from dataeff.report.stats import Flags
-from dataeff.sealed import Sums, read_whole
 
 
 def read_hits(path: str | Path, images: int, known: str | None = None) -> Flags | None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from dataeff.checked import read_entries, write_entries
 from dataeff.forms import LOOKS
 from dataeff.report.frames import Key, Record, tables
 from dataeff.report.questions import (
@@ -25,7 +26,6 @@ from dataeff.report.questions import (
     ends_of,
 )
 from dataeff.report.verdicts import CHANCE, SHARE, Ends, Verdicts
-from dataeff.sealed import read_entries, write_entries
 from dataeff.seeds import AUTO, looks_at
 
 # What was said -----------------------------------------------------------------------------------

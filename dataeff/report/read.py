@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dataeff.bench.results import clocked_seconds, flags_of, read_runs
+from dataeff.checked import read_checked
 from dataeff.damage import was_put_aside
 from dataeff.errors import DataeffError
 from dataeff.forms import SUITE
 from dataeff.plural import counted
 from dataeff.report.doubts import UNVERIFIED, Doubts, add_off_clock
 from dataeff.report.frames import KEYS, Record, finished, numbers
-from dataeff.sealed import read_sealed
 
 Matches = dict[tuple[str, str, str], str]
 """What the suite's patterns have become, by task, conditions and pattern."""
@@ -61,7 +61,7 @@ def read_record(run: Record, doubts: Doubts) -> Read:
 
 def read_suite(folder: Path) -> dict[str, Any]:
     """Read what a results folder was asked for."""
-    suite = read_sealed(folder / "suite.json", SUITE)
+    suite = read_checked(folder / "suite.json", SUITE)
     if suite is None and was_put_aside(folder / "suite.json"):
         raise DataeffError(
             f"What {folder} was asked for is lost with its suite.json; what was measured is not: "

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from pandas.api.types import is_integer_dtype, is_numeric_dtype
 
+from dataeff.checked import Sums, digest, read_checked, read_whole, write_checked
 from dataeff.damage import Damaged, got_anew, put_aside, was_put_aside
 from dataeff.errors import DataeffError
 from dataeff.files import parse_csv, read_bytes
@@ -18,7 +19,6 @@ from dataeff.report import read
 from dataeff.report.curves import CLOCKS, published_curves, read_curves
 from dataeff.report.frames import KEYS, RUN_KEYS, Key
 from dataeff.report.naming import Parameters
-from dataeff.sealed import Sums, digest, read_sealed, read_whole, write_sealed
 
 TABLES = ("runs.csv", "curves.csv", "classes.csv", "conditions.json")
 """What a folder without cells is read from, beside what was asked for; only the first must be."""
@@ -162,7 +162,7 @@ def _check(table: pd.DataFrame, name: str) -> None:
 
 def _checksums(folder: Path) -> Sums:
     """Return the checksums of a folder's tables, as far as they are listed."""
-    return (read_sealed(folder / "checksums.json", CHECKSUMS) or {}).get("files", {})
+    return (read_checked(folder / "checksums.json", CHECKSUMS) or {}).get("files", {})
 
 
 def list_checksums(folder: Path, names: Iterable[str], published: bool) -> None:
@@ -173,7 +173,7 @@ def list_checksums(folder: Path, names: Iterable[str], published: bool) -> None:
     files = {**_checksums(folder), **dict.fromkeys(names, "")}
     there = [name for name in files if (folder / name).is_file()]
     known = {name: files[name] or digest(read_bytes(folder / name)) for name in there}
-    write_sealed(path, {"files": known}, CHECKSUMS)
+    write_checked(path, {"files": known}, CHECKSUMS)
 
 
 def _of_suite(lines: pd.DataFrame, tasks: dict[str, str]) -> tuple[pd.DataFrame, list[str]]:
@@ -192,7 +192,7 @@ def _of_suite(lines: pd.DataFrame, tasks: dict[str, str]) -> tuple[pd.DataFrame,
 
 def _conditions(folder: Path, names: list[str]) -> dict[str, dict[str, Any]]:
     """Return the values behind each short name: of one alone they stand as they are."""
-    told = read_sealed(folder / "conditions.json", CONDITIONS) or {}
+    told = read_checked(folder / "conditions.json", CONDITIONS) or {}
     told.pop("schema", None)
     if len(names) == 1 and names[0] not in told:
         return {names[0]: told}

@@ -15,10 +15,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from dataeff.checked import digest, read_checked, read_whole, write_checked
 from dataeff.damage import Damaged, put_aside
 from dataeff.files import read_bytes, slug, write_parquet
 from dataeff.forms import ARTEFACT
-from dataeff.sealed import digest, read_sealed, read_whole, write_sealed
 from dataeff.training.rng import derive
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Shelf:
     def read(self, name: str, key: str) -> tuple[Tensor, dict[str, Any]] | None:
         """Return the values of an artefact and what making it has cost; None if there is none."""
         path = self._path(name, key, "parquet")
-        said = read_sealed(self._path(name, key, "json"), ARTEFACT)
+        said = read_checked(self._path(name, key, "json"), ARTEFACT)
         if said is None:
             return None
         try:
@@ -62,7 +62,7 @@ class Shelf:
         table = pd.DataFrame({"sample": np.arange(len(values)), "score": values.cpu().numpy()})
         write_parquet(path, table)
         files = {path.name: digest(read_bytes(path))}
-        write_sealed(self._path(said["name"], key, "json"), {**said, "files": files}, ARTEFACT)
+        write_checked(self._path(said["name"], key, "json"), {**said, "files": files}, ARTEFACT)
 
     def _path(self, name: str, key: str, kind: str) -> Path:
         return self.folder / f"{slug(name)}-{key}.{kind}"

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
+from dataeff.checked import unreadable
 from dataeff.damage import Damaged, Newer
 from dataeff.files import CHECKPOINTS, make_way, written_whole
 from dataeff.saving import save
-from dataeff.sealed import unreadable
 
 SCHEMA = 1
 """The form of a checkpoint; it changes when an earlier version would misread the new one."""
@@ -41,12 +41,12 @@ def write_state(path: Path, state: Any) -> None:
 def read_state(path: Path) -> Any:
     """Read a checkpoint, the whole of it; None where there is none."""
     try:
-        sealed = _sealed(path)
+        checked = _checked(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise unreadable(error) from None
-    if sealed:
+    if checked:
         return torch.load(path, weights_only=True)
     try:
         return torch.load(path, weights_only=True)
@@ -54,7 +54,7 @@ def read_state(path: Path) -> Any:
         raise Damaged(f"torch cannot read it: {type(error).__name__}") from None
 
 
-def _sealed(path: Path) -> bool:
+def _checked(path: Path) -> bool:
     """Say whether a checkpoint has a checksum; one that does not fit it is damaged."""
     with path.open("rb") as file:
         rest = os.fstat(file.fileno()).st_size - _END.size

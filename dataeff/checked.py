@@ -1,4 +1,4 @@
-"""Sealed files: JSON with a schema number and a checksum, and the checksums of files beside it.
+"""Checked files: JSON with a schema number and a checksum, and the checksums of files beside it.
 
 A checksum is the last key of a JSON file, and that of all bytes before it, so that it is checked
 without parsing. What does not fit it, or has other types than its form says, is set aside. Files of
@@ -30,14 +30,14 @@ Sums = Mapping[str, str]
 class Form(NamedTuple):
     """What a JSON file of ours holds: `check` says which types, `cure` what heals a damaged one.
 
-    From the schema `sealed` on it has a checksum. One that is kept `twice` has a copy beside it.
+    From the schema `checked` on it has a checksum. One that is kept `twice` has a copy beside it.
     """
 
     schema: int
     check: SchemaValidator
     cure: Cure
     twice: bool = False
-    sealed: int = 1
+    checked: int = 1
 
 
 def digest(content: bytes) -> str:
@@ -53,31 +53,31 @@ def copy_of(path: Path) -> Path:
 # Writing -----------------------------------------------------------------------------------------
 
 
-def write_sealed(path: Path, content: Mapping[str, Any], form: Form) -> str:
+def write_checked(path: Path, content: Mapping[str, Any], form: Form) -> str:
     """Write a JSON file of ours, its schema number first and its checksum last; return that."""
     rest = {key: value for key, value in content.items() if key not in ("schema", "checksum")}
     head = json_text({"schema": form.schema, **rest}).removesuffix("\n}").encode()
-    sealed = head + _MARK + digest(head).encode() + _END
+    whole = head + _MARK + digest(head).encode() + _END
     try:
-        form.check.validate_json(sealed)
+        form.check.validate_json(whole)
     except ValidationError as error:
         # Better not written than set aside by whoever reads it.
         raise DataeffError(f"{path} cannot hold this: {_reason(error)}") from None
     for place in (path, copy_of(path)) if form.twice else (path,):
         make_way(place, form.cure)
-        write_bytes(place, sealed)
+        write_bytes(place, whole)
     return digest(head)
 
 
 def write_entries(path: Path, entries: Iterable[Any], form: Form) -> None:
     """Write a JSON file of ours that is a list."""
-    write_sealed(path, {"entries": list(entries)}, form)
+    write_checked(path, {"entries": list(entries)}, form)
 
 
 # Reading -----------------------------------------------------------------------------------------
 
 
-def read_sealed(path: str | Path, form: Form) -> Any:
+def read_checked(path: str | Path, form: Form) -> Any:
     """Read a JSON file of ours; None where there is none, and where there is none that is whole.
 
     What is damaged is set aside. Of what is kept twice the copy serves then, and is written back.
@@ -94,7 +94,7 @@ def read_sealed(path: str | Path, form: Form) -> Any:
 
 def read_entries(path: Path, form: Form) -> list[Any]:
     """Read a JSON file of ours that is a list; nothing where there is none that is whole."""
-    return (read_sealed(path, form) or {}).get("entries", [])
+    return (read_checked(path, form) or {}).get("entries", [])
 
 
 def read_whole(path: str | Path, known: str | None = None) -> bytes | None:
@@ -166,7 +166,7 @@ def _opened(content: bytes, form: Form) -> Any:
     schema = says.get("schema", 0)
     if schema > form.schema:
         raise Newer(schema, form.schema)
-    if not mark and ("checksum" in says or schema >= form.sealed):
+    if not mark and ("checksum" in says or schema >= form.checked):
         raise Damaged("checksum")
     return says
 
