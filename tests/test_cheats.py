@@ -100,6 +100,18 @@ def test_figures_of_ones_own_do_not_count(bench, cheat):
     assert told["classes"]["accuracy"] == bench.honest["classes"]["accuracy"]
 
 
+def test_what_a_cell_is_is_not_for_its_process_to_say(bench):
+    told = train(bench, "sender")
+    assert (told["strategy"], told["seed"], told["version"]) != ("baseline", 7, "other")
+    assert (told["strategy"], told["seed"]) == ("sender", 0)
+
+
+def test_a_process_that_babbles_ends_nobody_but_its_own_cell(bench):
+    told = train(bench, "babbler")
+    assert told["status"] == "failed"
+    assert "what its process said makes no sense" in told["error"]
+
+
 @pytest.mark.parametrize(
     ("cheat", "hook", "what"),
     [

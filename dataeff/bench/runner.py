@@ -34,6 +34,12 @@ from dataeff.training.heap import steady_heap
 from dataeff.training.job import Place
 from dataeff.training.weights import FILES, Packer
 
+# What a cell is is not for its process to say.
+_OURS = {
+    *("schema", "suite", "task_name", "data", "network", "version", "strategy", "parameters"),
+    *("task", "task_id", "seed", "files", "weights", "checksum"),
+}
+_NONSENSE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 # Seconds that a cell's process has to end, once it has sent all.
 _FAREWELL = 10.0
 
@@ -109,7 +115,7 @@ class _Hosting:
             self._finish(ended)
         except DiskFull:
             raise
-        except (DataeffError, LookupError, TypeError, ValueError, AttributeError) as error:
+        except (DataeffError, *_NONSENSE) as error:
             fail(self._cell, _nonsense("", error))
 
     def _heard(self, evaluator: Evaluator) -> Message | None:
@@ -122,7 +128,7 @@ class _Hosting:
             return ended
         except Died as died:
             return {"died": str(died)}
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except _NONSENSE as error:
             return {"died": _nonsense(guest.where, error)}
         finally:
             guest.end(patience)
@@ -195,6 +201,8 @@ class _Hosting:
         path = self._cell.folder / FILES[form]
         try:
             figures = evaluator.test(self._cell.task, form, path)
+        except DiskFull:
+            raise
         except DataeffError as error:
             raise Died("", f"its network could not be tested: {error}") from None
         self._books.test(epoch, figures)
@@ -213,14 +221,14 @@ class _Hosting:
         if others := differing(cell.scene.conditions, ended["conditions"]):
             fail(cell, f"the cell ran under other conditions: {others}")
             return
-        record: dict[str, Any] = ended["ended"]
+        record = {key: value for key, value in ended["ended"].items() if key not in _OURS}
         tests = {k: v for k, v in (books.lines or [{}])[-1].items() if k.startswith("test_")}
-        record["metrics"] = record["metrics"] | tests
-        if books.classes:
-            samples, right = books.classes
-            pairs = zip(right, samples, strict=True)
-            accuracy = [100 * hits / size if size else None for hits, size in pairs]
-            record["classes"] |= {"test": samples, "accuracy": accuracy}
+        told_of = {k: v for k, v in record["metrics"].items() if not k.startswith("test_")}
+        record["metrics"] = told_of | tests
+        samples, right = books.classes or ([], [])
+        pairs = zip(right, samples, strict=True)
+        accuracy = [100 * hits / size if size else None for hits, size in pairs]
+        record["classes"] |= {"test": samples, "accuracy": accuracy}
         reused = sum(part["seconds"] for part in record["artefacts"] if not part["made"])
         record["machine"]["flags"] += [
             *books.doubts(clocked_seconds(record) - reused),
