@@ -96,7 +96,7 @@ def quiet(*arguments):
     return result, [line for line in result.stderr.splitlines() if ", set aside as " in line]
 
 
-@pytest.mark.parametrize(("name", "way", "command"), drawn(ONE_BY_ONE, 20))
+@pytest.mark.parametrize(("name", "way", "command"), drawn(ONE_BY_ONE, 14))
 def test_a_damaged_file_is_set_aside_and_the_same_command_heals(here, template, name, way, command):
     path, before = the_one(name), contents(CELL, STOPPED, "results/few/*el2n*-s1-*")
     if "artefacts" in name:
@@ -129,7 +129,7 @@ DEEP = [
 ]
 
 
-@pytest.mark.parametrize(("name", "share", "value"), drawn(DEEP, 6))
+@pytest.mark.parametrize(("name", "share", "value"), drawn(DEEP, 5))
 def test_no_value_of_another_type_trips_a_reader(here, name, share, value):
     path = the_one(name)
 
