@@ -47,7 +47,7 @@ TASK = {
 # What a clock or the system says; and what an artefact has cost.
 TIMES = (
     *("clocks", "process_clocks", "phases", "peak_memory", "ended", "machine", "energy"),
-    *("provenance", "artefacts"),
+    *("provenance", "artefacts", "outside", "files", "checksum"),
 )
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 AT_A_TIME = 2
