@@ -105,19 +105,16 @@ class Guest:
         code = self._process.exitcode
         raise Died(self.where, "it hung up" if code is None else cause_of_death(code))
 
-    def end(self, patience: float = 0.0) -> bool:
-        """End it with all that it has started; say whether it had ended by itself in time."""
+    def end(self, patience: float = 0.0) -> None:
+        """End it with all that it has started; it has so many seconds to end by itself."""
         self._process.join(patience)
-        by_itself = not self._process.is_alive()
         # Whom it started may have outlived it; its group bears its number.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid or 0, signal.SIGKILL)
-        if not by_itself:
-            self._process.kill()
+        self._process.kill()
         self._process.join()
         _kill_marked(self._process.pid)
         self._ours.close()
-        return by_itself
 
 
 def cause_of_death(code: int) -> str:

@@ -29,7 +29,7 @@ from dataeff.errors import DataeffError, DiskFull, one_line
 from dataeff.files import read_bytes, write_bits, write_csv, write_text
 from dataeff.lab import Lab
 from dataeff.seals import key_file, seal
-from dataeff.training.cell import OnEpoch
+from dataeff.training.cell import OnEpoch, tested_classes
 from dataeff.training.heap import steady_heap
 from dataeff.training.job import Place
 from dataeff.training.weights import FILES, Packer
@@ -225,10 +225,7 @@ class _Hosting:
         tests = {k: v for k, v in (books.lines or [{}])[-1].items() if k.startswith("test_")}
         told_of = {k: v for k, v in record["metrics"].items() if not k.startswith("test_")}
         record["metrics"] = told_of | tests
-        samples, right = books.classes or ([], [])
-        pairs = zip(right, samples, strict=True)
-        accuracy = [100 * hits / size if size else None for hits, size in pairs]
-        record["classes"] |= {"test": samples, "accuracy": accuracy}
+        record["classes"] |= tested_classes(*(books.classes or ([], [])))
         reused = sum(part["seconds"] for part in record["artefacts"] if not part["made"])
         record["machine"]["flags"] += [
             *books.doubts(clocked_seconds(record) - reused),

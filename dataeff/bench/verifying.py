@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ import pandas as pd
 from dataeff.bench.cells import Cell, Scene, Settings
 from dataeff.bench.conditions import conditions
 from dataeff.bench.desk import Desk
-from dataeff.bench.results import settled
+from dataeff.bench.results import read_runs, settled
 from dataeff.bench.runner import Event, run_cells
 from dataeff.checked import digest, read_checked
 from dataeff.errors import DataeffError
@@ -33,7 +33,10 @@ from dataeff.training.weights import FILES
 Outcome = Literal["verified", "not verified", "does not verify"]
 # What a second run need not reproduce: what a clock or the system says.
 _TIMES = ("prepare_seconds", "train_seconds")
-_TOLD = ("status", "metrics", "classes", "use", "train_loss", "rows", "steps", "flops", "epochs")
+_TOLD = (
+    *("status", "weights", "metrics", "classes", "use", "train_loss"),
+    *("rows", "steps", "flops", "epochs"),
+)
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,7 @@ class Verifier:
 
     def cells(self) -> list[tuple[str, dict[str, Any]]]:
         """Return name and record of every cell that has ended."""
-        names = sorted(path.parent.name for path in self._folder.glob("*/run.json"))
-        found = [(name, read_checked(self._folder / name / "run.json", RECORD)) for name in names]
-        return [(name, record) for name, record in found if settled(record)]
+        return [(run["folder"], run) for run in read_runs(self._folder) if settled(run)]
 
     def look(self, name: str, record: dict[str, Any]) -> Finding:
         """Look at a cell: seal, hashes, accuracy."""
@@ -162,8 +163,3 @@ def chosen(cells: Sequence[tuple[str, Any]], share: float) -> set[str]:
     names = [name for name, _ in cells]
     count = min(len(names), max(1, round(share * len(names)))) if share else 0
     return set(random.SystemRandom().sample(names, count))
-
-
-def entries(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Return what was found as it is kept."""
-    return [asdict(finding) for finding in findings]

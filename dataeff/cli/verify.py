@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -67,17 +68,17 @@ def verify(suite, results, repeat, plugin_dirs, **options):
 
 def _findings(folder: Path, settings: Settings, repeat: float) -> list[Finding]:
     """Look at every cell; say what is not as it should be as it is found."""
-    from dataeff.bench.desk import Desk
-    from dataeff.bench.verifying import Verifier, chosen, entries
+    from dataeff.bench.desk import open_desk
+    from dataeff.bench.verifying import Verifier, chosen
     from dataeff.checked import write_entries
     from dataeff.forms import VERIFIED
     from dataeff.report.doubts import NAME
 
-    desk = Desk.apart(settings)
-    try:
+    findings = []
+    with open_desk(settings) as desk:
         verifier = Verifier(folder, desk, settings)
         cells = verifier.cells()
-        again, findings = chosen(cells, repeat), []
+        again = chosen(cells, repeat)
         for name, record in cells:
             with console.status(f"Looking at {name}"):
                 finding = verifier.look(name, record)
@@ -89,9 +90,7 @@ def _findings(folder: Path, settings: Settings, repeat: float) -> list[Finding]:
                 echo(f"{title}: {finding.outcome}: {finding.why}")
             if finding.repeated:
                 echo(f"{title}: trained again: {finding.repeated}")
-        write_entries(folder / NAME, entries(findings), VERIFIED)
-    finally:
-        desk.end()
+    write_entries(folder / NAME, map(asdict, findings), VERIFIED)
     return findings
 
 

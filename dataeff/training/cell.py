@@ -196,15 +196,20 @@ def _classes(run: Run, samples: list[int], right: list[int]) -> dict[str, Any]:
     trained = torch.bincount(labels, weights=times, minlength=len(samples))
     share = trained / count / run.task.epochs
     known = share[count > 0]
-    pairs = zip(right, samples, strict=True)
-    accuracy = [100 * hits / size if size else None for hits, size in pairs]
     return {
-        "classes": {"test": samples, "accuracy": accuracy, "trained": share.tolist()},
+        "classes": {**tested_classes(samples, right), "trained": share.tolist()},
         "use": {
             "never_trained": float((times == 0).double().mean()),
             "class_balance": float(known.min() / known.max()) if trained.any() else None,
         },
     }
+
+
+def tested_classes(samples: list[int], right: list[int]) -> dict[str, Any]:
+    """Return the test samples and the accuracy of each class."""
+    pairs = zip(right, samples, strict=True)
+    accuracy = [100 * hits / size if size else None for hits, size in pairs]
+    return {"test": samples, "accuracy": accuracy}
 
 
 def why_no_effect(strategies: Sequence[Active]) -> str:
