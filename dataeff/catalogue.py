@@ -76,11 +76,8 @@ def _found(what: str, folders: Sequence[Path]) -> Finding[Any]:
     """Find it out in a process of its own: importing a plugin runs anybody's code."""
     from dataeff.bench.service import IMPORTING, PluginService
 
-    service = PluginService(Survey, folders, limit=IMPORTING)
-    try:
+    with PluginService(Survey, folders, limit=IMPORTING) as service:
         content, files = service.call(what)
-    finally:
-        service.end()
     return Finding(content, [Path(file) for file in files])
 
 

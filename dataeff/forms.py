@@ -43,6 +43,10 @@ def _form(needed: dict[str, CoreSchema], others: dict[str, CoreSchema]) -> Schem
     return SchemaValidator(_keys(needed, around | others))
 
 
+def _entries(schema: CoreSchema) -> SchemaValidator:
+    return _form({"entries": _list(schema)}, {})
+
+
 _FIGURES = _by_name(_maybe(_NUMBER))
 _TEXTS = _by_name(_TEXT)
 
@@ -188,21 +192,14 @@ _ANSWERS = {
 }
 LOOKS = Form(
     schema=1,
-    check=_form(
-        {
-            "entries": _list(
-                of.tagged_union_schema(
-                    {
-                        about: _keys(
-                            _LOOK | {"answers": _by_name(_keys({"cells": _TEXT} | told, {}))}, {}
-                        )
-                        for about, told in _ANSWERS.items()
-                    },
-                    discriminator="about",
-                )
-            )
-        },
-        {},
+    check=_entries(
+        of.tagged_union_schema(
+            {
+                about: _keys(_LOOK | {"answers": _by_name(_keys({"cells": _TEXT} | told, {}))}, {})
+                for about, told in _ANSWERS.items()
+            },
+            discriminator="about",
+        )
     ),
     cure=made_anew,
     twice=True,
@@ -211,14 +208,7 @@ LOOKS = Form(
 
 BUDGETS = Form(
     schema=1,
-    check=_form(
-        {
-            "entries": _list(
-                _keys({"task": _TEXT, "conditions": _TEXT, "budgets": _list(_POSITIVE)}, {})
-            )
-        },
-        {},
-    ),
+    check=_entries(_keys({"task": _TEXT, "conditions": _TEXT, "budgets": _list(_POSITIVE)}, {})),
     cure=made_anew,
     twice=True,
 )
@@ -226,19 +216,14 @@ BUDGETS = Form(
 
 MATCHES = Form(
     schema=1,
-    check=_form(
-        {
-            "entries": _list(
-                _keys(
-                    {
-                        **dict.fromkeys(("task", "conditions_id", "pattern", "match"), _TEXT),
-                        **dict.fromkeys(("strategy", "note"), _TEXT),
-                    },
-                    {},
-                )
-            )
-        },
-        {},
+    check=_entries(
+        _keys(
+            {
+                **dict.fromkeys(("task", "conditions_id", "pattern", "match"), _TEXT),
+                **dict.fromkeys(("strategy", "note"), _TEXT),
+            },
+            {},
+        )
     ),
     cure=made_anew,
     twice=True,
@@ -249,7 +234,7 @@ _FINDING: dict[str, CoreSchema] = {
     **dict.fromkeys(("cell", "strategy", "outcome", "why", "repeated", "checksum"), _TEXT),
     "seed": _COUNT,
 }
-VERIFIED = Form(schema=1, check=_form({"entries": _list(_keys(_FINDING, {}))}, {}), cure=made_anew)
+VERIFIED = Form(schema=1, check=_entries(_keys(_FINDING, {})), cure=made_anew)
 """verified.json: what was found of cells that were looked at again."""
 
 CHECKSUMS = Form(schema=1, check=_form({"files": _TEXTS}, {}), cure=made_anew)

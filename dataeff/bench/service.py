@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from dataeff import errors
 from dataeff.bench.guest import Died, Guest, Line, failure, told
@@ -65,6 +65,12 @@ class Service:
         except Died:
             self.end()
             raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
 
     def end(self) -> None:
         """End its process, if there is one."""

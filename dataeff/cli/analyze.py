@@ -51,18 +51,15 @@ def analyze(analysis, suite, results, plugin_dirs, **options):
 
     # As long as it takes: what is trained here says nothing for a while.
     service = PluginService(Drawing, plugin_dirs, limit=10**6)
-    try:
-        with StudyWatch(console) as watch:
+    with service, StudyWatch(console) as watch:
 
-            def hear(told: Any) -> None:
-                if isinstance(told, str):
-                    console.print(printable(told), markup=False, soft_wrap=True)
-                else:
-                    watch.show(**told)
+        def hear(told: Any) -> None:
+            if isinstance(told, str):
+                console.print(printable(told), markup=False, soft_wrap=True)
+            else:
+                watch.show(**told)
 
-            order = {"analysis": analysis, "suite": suite, "results": str(results), **options}
-            order["data_root"] = options["data_root"] and str(options["data_root"])
-            folder = service.call("draw", order, hear=hear)
-    finally:
-        service.end()
+        order = {"analysis": analysis, "suite": suite, "results": str(results), **options}
+        order["data_root"] = options["data_root"] and str(options["data_root"])
+        folder = service.call("draw", order, hear=hear)
     echo(f"\nWritten: {folder}/")

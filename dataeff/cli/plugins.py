@@ -97,12 +97,9 @@ def plugins_check(name, model, plugin_dirs):
     from dataeff.bench.checking import Checking
     from dataeff.bench.service import PluginService
 
-    service = PluginService(Checking, plugin_dirs, limit=_CHECKING)
-    try:
+    with PluginService(Checking, plugin_dirs, limit=_CHECKING) as service:
         for line in service.call("check", name, model):
             echo(f"ok  {line}")
-    finally:
-        service.end()
     echo(f"{name} conforms.")
 
 
