@@ -68,8 +68,8 @@ class Calls:
         """Say whether a strategy takes part in one of these hooks."""
         return any(name in hooks_of(s.plugin) for s in self.strategies for name in names)
 
-    def drains(self) -> Iterator[tuple[Callable[..., Any], Callable[..., Any]]]:
-        """Yield, per strategy that drains, its `drain`, and `select_batch` of those after it."""
+    def drains(self, run: Any) -> Iterator[tuple[Iterator[Any], Callable[..., Any]]]:
+        """Yield, per strategy, what it drains, and `select_batch` of those after it."""
         plugins = [strategy.plugin for strategy in self.strategies]
         for place, plugin in enumerate(plugins):
             if not hasattr(plugin, "drain"):
@@ -77,7 +77,8 @@ class Calls:
             others = [other for other in plugins if other is not plugin]
             drain = self._manager.subset_hook_caller("drain", others)
             select = self._manager.subset_hook_caller("select_batch", plugins[: place + 1])
-            yield partial(self._call, "drain", drain), partial(self._call, "select_batch", select)
+            held = iter(partial(self._call, "drain", drain, run), [])
+            yield held, partial(self._call, "select_batch", select)
 
     def _call(self, name: str, caller: Any, *arguments: Any) -> Any:
         given = dict(zip(_ARGUMENTS[name], arguments, strict=True))

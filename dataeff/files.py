@@ -4,6 +4,7 @@ What checks them, and sets aside what is damaged, is in `dataeff.checked`.
 """
 
 import csv
+import fcntl
 import gc
 import io
 import json
@@ -173,6 +174,26 @@ def write_bits(path: Path, flags: NDArray[np.bool_]) -> None:
     """Write flags by write-then-rename, eight to a byte; how many there are is not written."""
     with written_whole(path) as partial:
         partial.write_bytes(np.packbits(flags).tobytes())
+
+
+@contextmanager
+def locked(path: Path, fleeting: bool = False) -> Iterator[bool]:
+    """Lock a file for this process; yields False where another one has it.
+
+    The lock goes with the process, however that ends. A `fleeting` file is deleted afterwards.
+    """
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Of a file that has just been deleted, nobody else sees the lock.
+            mine = os.path.samestat(os.fstat(file.fileno()), path.stat())
+        except (BlockingIOError, FileNotFoundError):
+            mine = False
+        try:
+            yield mine
+        finally:
+            if mine and fleeting:
+                path.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -83,6 +83,8 @@ RECORD = Form(
             "artefacts": _maybe(_list(_REUSED)),
             "columns": _by_name(),
             "outside": _maybe(_keys({"start": _AMOUNT, "parts": _POSITIVE}, {"off": _AMOUNT})),
+            "heat": _TEXT,
+            "heats": _by_name(_keys({"clocks": _by_name(_AMOUNT), "flags": _list(_TEXT)}, {})),
             "network_form": _maybe(_TEXT),
             "weights": _maybe(_TEXT),
             "parameters": _maybe(_by_name(_by_name())),
@@ -108,7 +110,7 @@ BOOKS = Form(
             "hits": _list(_BOOL),
             "classes": _list(_list(_COUNT)),
         },
-        {},
+        {"heat": _TEXT},
     ),
     cure=cell_runs_again,
 )

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pandas as pd
 
 from dataeff.bench.asked import write_suite
+from dataeff.bench.blocks import Cells
 from dataeff.bench.cells import Settings
 from dataeff.bench.desk import Desk, open_desk
 from dataeff.bench.runner import run_cells
@@ -34,6 +35,8 @@ TIMES = (
     "energy",
     "provenance",
     "outside",
+    "heat",
+    "heats",
     # Of what holds times.
     "files",
     "checksum",
@@ -135,11 +138,12 @@ class Bench:
             events.append(event)
             on_event(event)
 
+        planned = cells if isinstance(cells, Schedule) else Cells(cells)
         if self.settings.in_process:
-            run_cells(cells, self.desk, self.settings, watch, lambda record: fresh)
+            run_cells(planned, self.desk, self.settings, watch, lambda cell, record: fresh)
             return events
         with open_desk(self.settings) as desk:
-            run_cells(cells, desk, self.settings, watch, lambda record: fresh)
+            run_cells(planned, desk, self.settings, watch, lambda cell, record: fresh)
         return events
 
     @property
@@ -150,6 +154,13 @@ class Bench:
     def suite(self):
         """Return what suite.json says."""
         return json.loads((self.root / "suite.json").read_text())
+
+
+def cells_of(schedule):
+    """Yield the cells of a schedule, each when those before it have ended."""
+    for wave in schedule.waves():
+        for block in wave:
+            yield from block.cells
 
 
 def record(cell):

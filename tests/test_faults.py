@@ -10,6 +10,7 @@ from benches import TASK, Bench, record
 from conftest import drawn
 from faults import ENDING, HOOKS, RETURNED, WATCHED, plugin
 
+from dataeff.bench.blocks import Cells
 from dataeff.bench.desk import open_desk
 from dataeff.bench.runner import run_cells
 from dataeff.errors import DataeffError
@@ -97,7 +98,7 @@ ENDS = [(hook, fault) for hook in HOOKS for fault in ENDING]
 
 def run(bench, cells, timeout):
     settings = replace(bench.settings, timeout=timeout)
-    run_cells(cells, bench.desk, settings, lambda event: None)
+    run_cells(Cells(cells), bench.desk, settings, lambda event: None)
     return [record(cell) for cell in cells]
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 import pytest
+from benches import cells_of
 
 from dataeff import Share, Strategy, lab
 from dataeff.bench import schedule, work
@@ -78,7 +79,7 @@ class Bench:
     def run(self, cells, most=None, again=False):
         """Return what was run, as (strategy, seed); a finished cell is skipped, as in a suite."""
         done = []
-        for cell in cells:
+        for cell in cells_of(cells):
             if again or not (cell.folder / "run.json").exists():
                 done.append((cell.strategy, cell.seed))
                 self.write(cell)

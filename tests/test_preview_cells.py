@@ -119,7 +119,7 @@ def test_nothing_is_measured_where_all_is_finished_but_fresh_runs_it_again(insta
         cost = ask(coming(cells), desk_of(installed))
         assert cost.lines == (Estimate("blobs", "baseline", 0, 1),)
         assert sentence(cost) == "1 cell (1 finished), nothing to run."
-        again = ask(coming(cells, again=lambda record: True), desk_of(installed))
+        again = ask(coming(cells, again=lambda cell, record: True), desk_of(installed))
         assert (again.lines[0].cells, again.finished) == (1, 0)
         assert again.seconds > 0
 

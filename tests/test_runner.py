@@ -9,9 +9,11 @@ import pytest
 from benches import LOOSE, TASK, Bench, kinds, numbers, record, rewrite
 
 from dataeff.bench.asked import write_suite
+from dataeff.bench.blocks import Cells
 from dataeff.bench.conditions import conditions_id
 from dataeff.bench.desk import Desk
-from dataeff.bench.runner import failures, run_cells
+from dataeff.bench.ended import failures
+from dataeff.bench.runner import run_cells
 from dataeff.bench.schedule import Schedule
 from dataeff.bench.suite import make_suite
 from dataeff.cli.run import _again
@@ -167,8 +169,8 @@ def test_only_what_is_asked_for_runs_again(bench):
     for cell, flags in zip(cells, (["others were busy"], []), strict=True):
         rewrite(cell, machine={"flags": flags})
     events = []
-    again = _again(fresh=False, flagged=True, folder=bench.root)
-    run_cells(cells, bench.desk, bench.settings, events.append, again)
+    again = _again(False, True, bench.schedule(), bench.root)
+    run_cells(Cells(cells), bench.desk, bench.settings, events.append, again)
     assert [e.cell.strategy for e in events if e.kind == "ended"] == ["baseline"]
     assert [e.cell.strategy for e in events if e.kind == "skipped"] == ["random_backprop[keep=0.5]"]
 

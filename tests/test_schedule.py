@@ -4,6 +4,7 @@ import json
 from math import nan
 
 import pytest
+from benches import cells_of
 
 from dataeff.bench.desk import Desk
 from dataeff.bench.line import budgets, line_kinds, longer
@@ -80,7 +81,7 @@ class Bench:
     def run(self, schedule, again=False):
         """Return what was run, as (strategy, seed); a finished cell is skipped, as in a suite."""
         done = []
-        for cell in schedule:
+        for cell in cells_of(schedule):
             if again or not (cell.folder / "run.json").exists():
                 done.append((cell.strategy, cell.seed))
                 self.write(cell)
@@ -140,7 +141,7 @@ def test_the_line_joins_after_the_first_block(bench):
 def test_the_order_of_a_block_is_another_one_in_each_seed_and_the_same_again(bench):
     def order(seed):
         cells = bench.schedule("quick", "quicker", "thrifty", "slow", seeds=6, controls=False)
-        return [cell.strategy for cell in cells if cell.seed == seed]
+        return [cell.strategy for cell in cells_of(cells) if cell.seed == seed]
 
     drawn = [order(seed) for seed in range(6)]
     assert len({tuple(names) for names in drawn}) > 3
@@ -184,13 +185,13 @@ def test_a_second_run_goes_on_with_its_line_although_times_have_drifted(bench):
 
 
 def test_a_run_that_was_stopped_within_the_line_goes_on_with_all_of_it(bench):
-    for number, cell in enumerate(bench.schedule("quick", seeds=1)):
+    for number, cell in enumerate(cells_of(bench.schedule("quick", seeds=1))):
         if number == 4:
             break
         bench.write(cell)
     bench.seconds["quick"] = 5.4
     bench.run(bench.schedule("quick", seeds=1))
-    strategies = {cell.strategy for cell in bench.schedule("quick", seeds=1)}
+    strategies = {cell.strategy for cell in cells_of(bench.schedule("quick", seeds=1))}
     assert strategies == {"baseline", "quick", *LINE}
 
 
@@ -217,7 +218,7 @@ def test_the_clock_decides_where_it_has_seen_what_the_count_has_not(bench):
 
 def test_a_point_that_failed_is_not_tried_at_another_cost(bench):
     schedule, order = bench.schedule("quick", seeds=3), []
-    for cell in schedule:
+    for cell in cells_of(schedule):
         order.append(cell.strategy)
         bench.work["quick"] = 5.0 + 0.1 * cell.seed
         bench.write(cell, "failed" if "short" in cell.strategy else "finished")
@@ -258,7 +259,7 @@ def test_a_line_is_made_longer_where_it_does_not_reach(bench):
 def test_a_method_whose_first_seed_failed_gets_its_line_later(bench):
     schedule = bench.schedule("quick")
     order = []
-    for cell in schedule:
+    for cell in cells_of(schedule):
         order.append((cell.strategy, cell.seed))
         bench.write(cell, "failed" if order[-1] == ("quick", 0) else "finished")
     assert {name for name, _ in order[:4]} == {"baseline", "quick"}
@@ -274,7 +275,7 @@ def test_each_task_has_a_line_of_its_own(bench):
 
 def test_without_a_finished_reference_nothing_is_known_of_costs(bench):
     order = []
-    for cell in bench.schedule("quick", seeds=1):
+    for cell in cells_of(bench.schedule("quick", seeds=1)):
         order.append(cell.strategy)
         bench.write(cell, "failed" if cell.strategy == "baseline" else "finished")
     assert sorted(order) == ["baseline", "quick"]
@@ -322,7 +323,7 @@ def test_a_strategy_for_some_tasks_runs_on_these_alone(bench):
     cells = bench.schedule(
         "quick", tasks=("one", "two"), only={"quick": ["two"]}, seeds=1, controls=False
     )
-    assert sorted((cell.task_name, cell.strategy) for cell in cells) == [
+    assert sorted((cell.task_name, cell.strategy) for cell in cells_of(cells)) == [
         ("one", "baseline"),
         ("two", "baseline"),
         ("two", "quick"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from benches import cells_of
 
 from dataeff import Share, Strategy
 from dataeff.bench.asked import write_suite
@@ -59,7 +60,7 @@ class Bench:
         """Return what was run, as (strategy, seed)."""
         write_suite(schedule, self.root, "dataeff run try")
         done = []
-        for cell in schedule:
+        for cell in cells_of(schedule):
             if again(cell.record()):
                 if len(done) == most:
                     return done
@@ -139,7 +140,7 @@ def test_no_block_beyond_a_look_starts_before_it(bench):
     schedule = bench.schedule("sure", "vague")
     bench.truth["vague"] = (-1.0, 1.0)
     assert len(schedule) == 15
-    for cell in schedule:
+    for cell in cells_of(schedule):
         # Another process has it.
         if (cell.strategy, cell.seed) != (SURE, 3):
             bench.write(cell)
@@ -238,7 +239,7 @@ def test_what_is_run_anew_is_judged_without_what_was_there(bench):
     fresh.forget()
     bench.spread = 0.81
     ran, at = [], []
-    for cell in fresh:
+    for cell in cells_of(fresh):
         bench.write(cell)
         ran.append((cell.strategy, cell.seed))
         at.append(len(bench.looks()))

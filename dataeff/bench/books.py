@@ -23,7 +23,7 @@ class Stopwatch:
     def __init__(self) -> None:
         self.seconds = {"start": 0.0, "on": 0.0, "off": 0.0}
         self.parts = 1
-        self._at, self._since = "start", perf_counter()
+        self._at, self._since = "", perf_counter()
 
     def to(self, state: str) -> None:
         """Charge what has passed, and go on with another state; one of none is not counted."""
@@ -43,8 +43,8 @@ class Stopwatch:
 class Books:
     """The lines of a cell's epochs with the figures of their tests, and its stopwatch."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / NAME
+    def __init__(self, folder: Path, heat: str = "") -> None:
+        self.path, self._heat = folder / NAME, heat
         self.watch = Stopwatch()
         self.lines: list[dict[str, Any]] = []
         self.hits: list[bool] = []
@@ -72,7 +72,15 @@ class Books:
         watch = {"seconds": dict(self.watch.seconds), "parts": self.watch.parts}
         self._pages = [page for page in self._pages if page["next"] < epoch][-1:]
         self._pages.append({"next": epoch, "watch": watch})
-        told = {"pages": self._pages, "lines": self.lines}
+        self._write()
+
+    def begin(self) -> None:
+        """Write down the heat that a cell begins in; one that was stopped has its pages."""
+        if not self.path.exists():
+            self._write()
+
+    def _write(self) -> None:
+        told = {"heat": self._heat, "pages": self._pages, "lines": self.lines}
         write_checked(self.path, told | {"hits": self.hits, "classes": self.classes}, BOOKS)
 
     def resumed(self, epoch: int) -> bool:
@@ -86,6 +94,12 @@ class Books:
         self.hits, self.classes = known["hits"], known["classes"]
         self.watch.back(**pages[0]["watch"])
         return True
+
+    @staticmethod
+    def heat_of(folder: Path) -> str:
+        """Return the heat that a stopped cell was in; nothing where it has not begun."""
+        heat: str = (read_checked(folder / NAME, BOOKS) or {}).get("heat", "")
+        return heat
 
     def doubts(self, told: float) -> list[str]:
         """Say whether the cell's own clock agrees with ours; `told` is what it says to have run."""

@@ -161,10 +161,10 @@ def write_record(cell: Cell, record: dict[str, Any]) -> str:
     return write_checked(cell.folder / "run.json", content, RECORD)
 
 
-Again = Callable[[dict[str, Any] | None], bool]
-"""Says of a cell's record, None where there is none, whether to start the cell anew."""
+Again = Callable[[Cell, dict[str, Any] | None], bool]
+"""Says of a cell and its record, None where there is none, whether to start the cell anew."""
 
 
-def never(record: dict[str, Any] | None) -> bool:
+def never(cell: Cell, record: dict[str, Any] | None) -> bool:
     """Start no finished cell anew."""
     return False

@@ -47,7 +47,8 @@ class Evaluator:
     def __init__(self, settings: Settings, sources: Callable[[Task], Sequence[str] | None]) -> None:
         given = (settings.plugin_dirs, settings.device, settings.data_root)
         self._service = Service(_Evaluating, *given, limit=settings.timeout)
-        self._viewer = Service(_Viewing, *given, limit=settings.timeout)
+        self._new_viewer = partial(Service, _Viewing, *given, limit=settings.timeout)
+        self._viewers: dict[Path, Service] = {}
         self._sources = sources
         self._abouts: dict[str, tuple[dict[str, Any], Sources]] = {}
         self._rooms: dict[tuple[str, int], tuple[Room, Room]] = {}
@@ -74,14 +75,16 @@ class Evaluator:
             return figures
         images, room = self._rooms[task.dataset, task.workers][1].path, Room()
         try:
-            self._viewer.call("look", *self._about(task), form, str(path), images, room.path)
+            viewer = self._viewers.setdefault(path.parent, self._new_viewer())
+            viewer.call("look", *self._about(task), form, str(path), images, room.path)
             return self._service.call("judge", *self._about(task), room.path)
         finally:
             room.close()
 
-    def forget(self) -> None:
-        """End what has run a cell's code: what that has done is not to meet the next cell."""
-        self._viewer.end()
+    def forget(self, folder: Path) -> None:
+        """End what has run the code of the cell of this folder: it is not to meet other cells."""
+        if viewer := self._viewers.pop(folder, None):
+            viewer.end()
 
     def _about(self, task: Task) -> tuple[dict[str, Any], Sources]:
         key = task.id
@@ -92,7 +95,8 @@ class Evaluator:
     def end(self) -> None:
         """End its processes, and give up what was shared."""
         self._service.end()
-        self._viewer.end()
+        for folder in list(self._viewers):
+            self.forget(folder)
         for rooms in self._rooms.values():
             for room in rooms:
                 room.close()

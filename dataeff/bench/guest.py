@@ -88,6 +88,15 @@ class Guest:
         """Return whose code runs, or ran when it died."""
         return text_of(self._block)
 
+    @property
+    def ran(self) -> float:
+        """Return the seconds that its process ran so far, 0 where the system does not tell."""
+        with suppress(OSError, LookupError, ValueError):
+            stat = Path(f"/proc/{self._process.pid}/stat").read_text()
+            user, system = stat.rpartition(")")[2].split()[11:13]
+            return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        return 0.0
+
     def send(self, message: Message) -> None:
         """Say something to the guest; one that is gone does not hear it."""
         with suppress(OSError):

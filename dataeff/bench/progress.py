@@ -1,5 +1,6 @@
 """What is shown while a suite runs: a bar with time left, or one line per cell when piped."""
 
+from pathlib import Path
 from typing import Any
 
 from rich import markup
@@ -35,6 +36,11 @@ class Watch(_Bar):
 
     skipped = 0
 
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        # How far each cell has come: several are alive at once.
+        self._shares: dict[Path, float] = {}
+
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
         if self.skipped:
@@ -52,10 +58,11 @@ class Watch(_Bar):
             return
         place = f"cell {event.number}/{event.total}"
         epoch = f" epoch {event.record['epoch'] + 1}" if event.kind == "epoch" else ""
-        done = event.number - 1 - self.skipped + (1 if event.kind == "ended" else event.share)
-        title = escape(event.cell.title)
+        over = event.kind in ("ended", "elsewhere")
+        self._shares[event.cell.folder] = 1.0 if over else event.share
+        title, done = escape(event.cell.title), sum(self._shares.values())
         self.update(self.line, description=f"{place}: {title}{epoch}", completed=done)
-        if event.kind in ("ended", "elsewhere"):
+        if over:
             self.console.print(
                 f"{place}: {title}: {escape(outcome(event.kind, event.record))}", soft_wrap=True
             )

@@ -1,6 +1,6 @@
 """Results on disk: one folder per cell, held by one process at a time."""
 
-import fcntl
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,7 +11,7 @@ from typing import Any
 
 from dataeff.checked import digest, read_checked, read_whole
 from dataeff.damage import Damaged, cell_runs_again, is_aside, put_aside, was_put_aside
-from dataeff.files import CHECKPOINTS, read_bytes, uncollected
+from dataeff.files import CHECKPOINTS, locked, read_bytes, uncollected
 from dataeff.forms import RECORD
 
 BOOKS = "books.json"
@@ -32,8 +32,25 @@ def flags_of(record: dict[str, Any]) -> list[str]:
 
 def clocked_seconds(record: dict[str, Any]) -> float:
     """Return the seconds of prepare and train, 0 where there are none."""
-    clocks = record.get("clocks", {})
+    clocks = record.get("clocks") or {}
     return clocks.get("prepare", 0.0) + clocks.get("train", 0.0)
+
+
+def pairing(record: dict[str, Any], reference: dict[str, Any] | None) -> tuple[float, str]:
+    """Return by what to multiply a cell's times, to be those beside the reference's own run.
+
+    A cell of a later heat ran beside a timing copy of the reference: what that was slower than the
+    reference, the machine was slower. NaN, and why, where no reference was alive beside the cell.
+    """
+    heat = record.get("heat")
+    if not heat or (reference and heat == reference.get("heat")):
+        return 1.0, ""
+    copy = ((reference or {}).get("heats") or {}).get(heat)
+    if reference is None or not copy:
+        return math.nan, "no reference was alive beside it"
+    if copy["flags"]:
+        return math.nan, f"of the reference beside it: {copy['flags'][0]}"
+    return clocked_seconds(reference) / clocked_seconds(copy), ""
 
 
 @contextmanager
@@ -43,33 +60,29 @@ def held(folder: Path) -> Iterator[bool]:
     The hold is a file lock: it goes with the process, however that ends.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "held").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        for partial in folder.rglob("*.partial"):
-            # Whoever was writing it was killed: nobody else writes here now.
+    with locked(folder / "held") as mine:
+        # Whoever was writing one was killed: nobody else writes here now.
+        for partial in folder.rglob("*.partial") if mine else ():
             partial.unlink(missing_ok=True)
-        yield True
+        yield mine
 
 
 def empty(folder: Path) -> None:
     """Delete what a cell has left in its folder; what holds it, and what was set aside, stays."""
     for path in folder.iterdir():
         if not is_aside(path.name) and path.name != "held":
-            _delete(path)
+            delete(path)
 
 
 def clear(folder: Path) -> None:
     """Delete what a cell needs only while it runs: its checkpoints, and its nested runs."""
     for name in (*CHECKPOINTS, BOOKS, "children"):
         with suppress(FileNotFoundError):
-            _delete(folder / name)
+            delete(folder / name)
 
 
-def _delete(path: Path) -> None:
+def delete(path: Path) -> None:
+    """Delete a file, or a folder with all that was not set aside in it."""
     if path.is_dir() and not path.is_symlink():
         empty(path)
         # Not where something was set aside in it.

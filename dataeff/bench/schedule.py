@@ -4,16 +4,18 @@ import math
 import random
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from dataeff.bench.blocks import Block
 from dataeff.bench.cells import Cell, Scene
 from dataeff.bench.conditions import conditions, provenance
 from dataeff.bench.desk import Desk
 from dataeff.bench.line import Budgets, budgets, longer
 from dataeff.bench.matches import Matches
-from dataeff.bench.results import clocked_seconds, empty, flags_of, read_runs, settled
+from dataeff.bench.results import clocked_seconds, empty, flags_of, pairing, read_runs, settled
 from dataeff.bench.stages import Looks, Stages
 from dataeff.bench.suite import Suite
 from dataeff.cost import cost
@@ -88,13 +90,14 @@ class Schedule:
             names = dict.fromkeys(name for name in names if name in going | needed)
         return list(dict.fromkeys([*names, *self._added[task]]))
 
-    def __iter__(self) -> Iterator[Cell]:
-        """Yield the cells in order; the next is asked for when the one before has ended."""
+    def waves(self) -> Iterator[list[Block]]:
+        """Yield blocks that wait for nothing; the next are asked for when these have ended."""
         for task in self.suite.tasks:
             self.stages.going.pop(task, None)
             for seeds in self.stages.all:
                 for seed in seeds:
-                    yield from self._block(task, seed, seeds)
+                    yield [self._block(task, seed, self._planned(task))]
+                    yield from self._joining(task, seed, seeds)
                 if not self._look(task, seeds.stop):
                     break
             for text in self.matches.waiting(task):
@@ -103,25 +106,38 @@ class Schedule:
                 elsewhere = "another process looks for its value; type this again later"
                 self.matches.give_up(task, text, elsewhere if known else missing)
 
-    def _block(self, task: str, seed: int, seeds: range) -> Iterator[Cell]:
-        """Yield the cells of one seed, and those that join when it is through.
+    def _block(self, task: str, seed: int, planned: list[str]) -> Block:
+        """Return the cells of one seed.
 
         Their order is another one in each seed: who is always first meets another machine.
         """
-        planned = self._planned(task)
+        planned = list(planned)
         random.Random(f"{task} {seed}").shuffle(planned)
-        yield from (self._cell(task, strategy, seed) for strategy in planned)
+        cells = [self._cell(task, strategy, seed) for strategy in planned]
+        return Block(cells, self.reference_of(cells[0]), partial(self._expected, task, planned))
+
+    def _joining(self, task: str, seed: int, seeds: range) -> Iterator[list[Block]]:
+        """Yield the blocks of those that join when a seed is through, for the seeds before too."""
         for plan in (self._plan_matches, self._plan_line):
             before = self._planned(task)
             plan(task, seed)
             new = [label for label in self._planned(task) if label not in before]
-            cells = [self._cell(task, label, n) for n in seeds for label in new]
-            self.cells += cells
-            yield from (cell for cell in cells if cell.seed <= seed)
+            self.cells += [self._cell(task, label, n) for n in seeds for label in new]
+            if new:
+                yield [self._block(task, n, new) for n in seeds if n <= seed]
+
+    def _expected(self, task: str, strategies: Iterable[str]) -> dict[str, float]:
+        """Return the seconds that strategies took on their clocks, by the runner's own."""
+        took = {name: [_on_clock(r) for r in self._records(task, name)] for name in strategies}
+        return {name: _mean([*filter(None, took[name])]) for name in took if any(took[name])}
 
     def _cell(self, task: str, strategy: str, seed: int) -> Cell:
         composition = self._desk.composition(strategy)
         return Cell(self._root, self.suite.name, self.scenes[task], composition, seed)
+
+    def reference_of(self, cell: Cell) -> Cell:
+        """Return the cell that its time is compared with."""
+        return self._cell(cell.task_name, self.suite.reference, cell.seed)
 
     def forget(self) -> None:
         """Delete what there is of later stages: it would be judged beside what is run anew."""
@@ -245,7 +261,7 @@ class Schedule:
         for strategy in strategies:
             both = self._pairs(task, strategy, base)
             work = cost([ours["flops"] / theirs["flops"] for ours, theirs in both], math.nan)
-            times = [_seconds(ours) / _seconds(theirs) for ours, theirs in both]
+            times = [_seconds(us) / _seconds(them) * pairing(us, them)[0] for us, them in both]
             # A control is what was counted, whatever its clock says.
             is_control = self._desk.composition(strategy).is_control
             known = work if is_control else cost(times, work, least=1)
@@ -265,6 +281,12 @@ class Schedule:
 def _whole_seconds(record: dict[str, Any]) -> float:
     """Return all that a cell took, evaluation included."""
     return sum(record.get("clocks", {}).values())
+
+
+def _on_clock(record: dict[str, Any] | None) -> float:
+    """Return the seconds that a cell took of its lane, on its clocks; 0 where that is not known."""
+    finished = record is not None and record["status"] == "finished"
+    return ((record or {}).get("outside") or {}).get("on", 0.0) if finished else 0.0
 
 
 def _mean(values: list[float]) -> float:

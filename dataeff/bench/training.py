@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import pandas as pd
@@ -19,8 +24,10 @@ from dataeff.lab import Lab
 from dataeff.plugins import load_plugins
 from dataeff.training.artefact import Shelf
 from dataeff.training.cell import Result
+from dataeff.training.fitting import more_that_fit
 from dataeff.training.heap import steady_heap
 from dataeff.training.job import Job, Place
+from dataeff.training.meter import Meter
 from dataeff.training.task import Task
 from dataeff.training.weights import Packer
 
@@ -48,6 +55,25 @@ class Remote:
     def __init__(self, line: Line, folder: Path, boundary: Boundary) -> None:
         self._line, self._folder, self._boundary = line, folder, boundary
         self._packer: Packer | None = None
+        self._until = 0.0
+
+    def turn(self, job: Job, meter: Meter, over: bool = False, passes: bool = False) -> None:
+        """Wait, with clocks and loaders standing still, if another cell is to go on."""
+        if not (over or passes) and perf_counter() < self._until:
+            return
+        told = {"progress": job.run.progress, "preparing": not job.prepared, "passes": passes}
+        guard = job.guard.elsewhere() if job.guard else nullcontext()
+        with meter.standing_still(), guard, _loaders_standing_still():
+            self.wait({**told, "more": more_that_fit(job.run.device)})
+
+    def wait(self, told: Mapping[str, Any]) -> None:
+        """Hand the turn over, and wait for the next one."""
+        try:
+            answer = self._line.ask({"turn": dict(told)})
+        except (EOFError, OSError):
+            # Nobody is there to write what comes of this cell.
+            os.killpg(0, signal.SIGKILL)
+        self._until = perf_counter() + answer["seconds"]
 
     def test(self, job: Job) -> None:
         """Leave the weights in the cell's folder, and wait until they have been tested."""
@@ -82,10 +108,26 @@ def train(line: Line, order: Order) -> None:
         _train(line, order, boundary)
 
 
+@contextmanager
+def _loaders_standing_still() -> Iterator[None]:
+    """Stop what reads ahead for this cell: it would do so on the turns of others."""
+    workers = [worker.pid for worker in multiprocessing.active_children() if worker.pid]
+
+    def tell(number: int) -> None:
+        for pid in workers:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    tell(signal.SIGSTOP)
+    yield
+    tell(signal.SIGCONT)
+
+
 def _train(line: Line, order: Order, boundary: Boundary) -> None:
     lab = Lab(load_plugins(order.plugin_dirs, order.broken, order.plugins), order.device)
-    lab.take(order.task, order.shared)
     host = Remote(line, order.folder, boundary)
+    host.wait({})
+    lab.take(order.task, order.shared)
     place = Place(order.folder, order.shelf, host=host)
     with steady_heap():
         composition = lab.composition(order.strategy)

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from dataeff.bench.blocks import Cells
 from dataeff.bench.cells import Cell, Scene, Settings
 from dataeff.bench.conditions import conditions
 from dataeff.bench.desk import Desk
@@ -96,7 +97,7 @@ class Verifier:
             if record[what] != now:
                 return "not verified", f"its {what} is another one by now"
         figures = evaluator.test(task, form, folder / FILES[form])
-        evaluator.forget()
+        evaluator.forget(folder)
         told = record["metrics"].get("test_top1")
         if figures["top1"] != told:
             return "does not verify", f"its weights reach {figures['top1']:.2f}%, not {told:.2f}%"
@@ -117,7 +118,7 @@ class Verifier:
         with tempfile.TemporaryDirectory(prefix="dataeff-verify-") as name:
             cell = replace(cell, root=Path(name) / "results" / cell.suite)
             settings = replace(self._settings, results=Path(name) / "results")
-            run_cells([cell], self._desk, settings, _unwatched)  # type: ignore[arg-type]
+            run_cells(Cells([cell]), self._desk, settings, _unwatched)
             if differs := differing(self._folder / finding.cell, cell.folder):
                 why = f"trained again, it differs in {differs}"
                 return replace(finding, outcome="does not verify", why=why, repeated=differs)

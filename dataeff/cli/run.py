@@ -114,7 +114,7 @@ def _run_suite(suite: Suite, desk: Desk, settings: Settings, options: Mapping[st
     folder, fresh = settings.results / suite.name, options["fresh"]
     looking = Looking(folder)
     schedule = Schedule(suite, desk, settings.results, fresh, looking)
-    again = _again(fresh, options["rerun_flagged"], folder)
+    again = _again(fresh, options["rerun_flagged"], schedule, folder)
     coming = Coming(schedule.cells, again, schedule.unsolved, not settings.in_process)
     if options["dry_run"]:
         _preview(schedule, coming, desk)
@@ -146,7 +146,7 @@ def _run(schedule: Schedule, desk: Desk, settings: Settings, again: Again) -> No
 
 def _tell_failures(schedule: Schedule) -> None:
     """Say what failed; there is an exit code for it."""
-    from dataeff.bench.runner import failures
+    from dataeff.bench.ended import failures
 
     failed = [*failures(schedule.cells), *schedule.matches.troubles]
     for line in failed:
@@ -161,19 +161,27 @@ def _command() -> str:
     return shlex.join(["dataeff", *(word for word in sys.argv[1:] if word not in how)])
 
 
-def _again(fresh: bool, flagged: bool, folder: Path) -> Again:
-    """Return what says of a cell's record, or of None, whether to start the cell anew."""
-    from dataeff.bench.cells import never
-    from dataeff.bench.results import flags_of
+def _again(fresh: bool, flagged: bool, schedule: Schedule, folder: Path) -> Again:
+    """Return what says of a cell and its record, or of None, whether to start the cell anew."""
+    from dataeff.bench.cells import Cell, never
+    from dataeff.bench.results import flags_of, pairing
     from dataeff.report.doubts import Doubts
 
     if fresh:
-        return lambda record: True
+        return lambda cell, record: True
     wrong = Doubts(folder).found
-    doubtful: Again = lambda record: bool(  # noqa: E731
-        record and (flags_of(record) or record.get("checksum") in wrong)
-    )
-    return doubtful if flagged else never
+
+    def doubtful(record: Mapping[str, Any] | None) -> bool:
+        return bool(record and (flags_of(dict(record)) or record.get("checksum") in wrong))
+
+    def again(cell: Cell, record: dict[str, Any] | None) -> bool:
+        if not record or doubtful(record) or "heat" not in record:
+            return doubtful(record)
+        # Its time is one beside a reference: it goes with that one's.
+        reference = schedule.reference_of(cell).record()
+        return doubtful(reference) or bool(pairing(record, reference)[1])
+
+    return again if flagged else never
 
 
 def _preview(schedule: Schedule, coming: Coming, desk: Desk) -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from math import sqrt
 from typing import Any, Self
@@ -21,6 +22,7 @@ IMAGENET_MEAN = torch.tensor([0.485, 0.456, 0.406], dtype=torch.float64) * 255
 IMAGENET_STD = torch.tensor([0.229, 0.224, 0.225], dtype=torch.float64) * 255
 
 Order = tuple[list[int], View]
+_FORKS = sys.platform == "linux"
 
 
 class StreamSplit(Split):
@@ -79,6 +81,8 @@ class StreamSplit(Split):
             sampler=list[Order](),
             num_workers=self._workers,
             persistent_workers=self._workers > 0,
+            # The process of a cell would else ask a server, which imports all for each of them.
+            multiprocessing_context="fork" if self._workers and _FORKS else None,
             pin_memory=self._pin,
             # Starting an iterator draws a seed; without this, from the global random state.
             generator=torch.Generator(),

@@ -88,8 +88,8 @@ class Coming:
         for task, strategies in tasks.items():
             group = []
             for strategy, seeds in strategies.items():
-                records = [cell.record() for cell in seeds]
-                finished = sum(settled(record) and not self.again(record) for record in records)
+                records = [(cell, cell.record()) for cell in seeds]
+                finished = sum(settled(r) and not self.again(cell, r) for cell, r in records)
                 group.append((Estimate(task, strategy, len(seeds) - finished, finished), seeds[0]))
             alike = {text: cell for text, cell in self.unsolved if cell.task_name == task}
             count = len({cell.seed for _, cell in self.unsolved})

@@ -44,8 +44,11 @@ def read_curves(folder: Path, runs: pd.DataFrame, sums: Mapping[str, Sums]) -> p
     parts = [part for header, some in bodies.items() for part in _read(header, some, paths)]
     parts = parts or [pd.DataFrame({"run": []}, dtype=float)]
     lines = pd.concat(parts, ignore_index=True).reindex(columns=["run", *_WANTED])
-    keys = _keys(cells).iloc[lines.pop("run").astype(int)].reset_index(drop=True)
-    return _curves(keys, _from_one(lines))
+    places = lines.pop("run").astype(int)
+    lines = _from_one(lines)
+    # As the runs themselves, so that one clock holds for all.
+    lines["seconds"] *= numbers(cells, "pace").fillna(1.0).to_numpy()[places]
+    return _curves(_keys(cells).iloc[places].reset_index(drop=True), lines)
 
 
 def published_curves(lines: pd.DataFrame | None, runs: pd.DataFrame) -> pd.DataFrame:

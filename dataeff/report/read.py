@@ -16,6 +16,7 @@ from dataeff.forms import SUITE
 from dataeff.plural import counted
 from dataeff.report.doubts import UNVERIFIED, Doubts, add_off_clock
 from dataeff.report.frames import KEYS, Record, finished, numbers
+from dataeff.report.pairing import pair
 
 Matches = dict[tuple[str, str, str], str]
 """What the suite's patterns have become, by task, conditions and pattern."""
@@ -28,7 +29,8 @@ class Read(NamedTuple):
 
     `label` is the task, the conditions and the strategy: what makes a line of a table. `suite` are
     the task and the data as they were when it ran, `version` is a hash of all that its numbers hang
-    on, but the seed. `files` are the checksums of what lies beside the record.
+    on, but the seed. `files` are the checksums of what lies beside the record. `timing` says which
+    reference was alive beside it, `times` are the columns that it has a say in.
     """
 
     label: tuple[str, str, str]
@@ -39,6 +41,8 @@ class Read(NamedTuple):
     classes: dict[str, list] | None
     conditions: dict[str, Any]
     files: dict[str, str]
+    timing: dict[str, Any]
+    times: list[str]
     line: Record
 
 
@@ -55,6 +59,8 @@ def read_record(run: Record, doubts: Doubts) -> Read:
         classes=run.get("classes"),
         conditions=run["conditions"],
         files=run.get("files", {}),
+        timing={name: run.get(name) or None for name in ("heat", "heats", "clocks")},
+        times=_times(run),
         line=_line(run),
     )
 
@@ -154,6 +160,7 @@ def _newest(runs: list[Read], left_out: Counter[str]) -> list[Read]:
 
 def runs_table(runs: list[Read], reference: str) -> pd.DataFrame:
     """Return one line per cell."""
+    pair(runs, reference)
     table = pd.DataFrame([run.line for run in runs])
     add_amortised(table)
     add_off_clock(table, reference)
@@ -190,6 +197,12 @@ _NAMED = {
 }
 
 
+def _times(run: Record) -> list[str]:
+    kinds = ("clocks", "phases")
+    told = [_NAMED[kind].format(name) for kind in kinds for name in run.get(kind, {})]
+    return [*told, "clocked_seconds", "total_seconds"]
+
+
 def _line(run: Record) -> Record:
     line = {name: run.get(name) for name in _HEAD} | run.get("metrics", {})
     for kind, form in _NAMED.items():
@@ -207,6 +220,7 @@ def _line(run: Record) -> Record:
     line |= {
         "clocked_seconds": clocked or None,
         "total_seconds": clocked + off_clock or None,
+        "pace": None,
         "energy_joules": joules,
         "worst_class": min(known, default=None),
         "test_samples": sum(classes.get("test", ())) or None,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from dataeff.checked import digest, read_checked, read_whole, write_checked
 from dataeff.damage import Damaged, put_aside
-from dataeff.files import read_bytes, slug, write_parquet
+from dataeff.files import locked, read_bytes, slug, write_parquet
 from dataeff.forms import ARTEFACT
 from dataeff.training.rng import derive
 
@@ -55,6 +56,22 @@ class Shelf:
         except Damaged as damage:
             put_aside(path, damage, ARTEFACT.cure)
             return None
+
+    @contextmanager
+    def reused(self, name: str, key: str, job: Job) -> Iterator[tuple[Tensor, Any] | None]:
+        """Yield an artefact, or None: it is to be made inside then, while others pass their turns.
+
+        Of the runs that need it one makes it. If that one ends before, the next does.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        while True:
+            with locked(self._path(name, key, "making"), fleeting=True) as mine:
+                found = self.read(name, key)
+                # Without a host there is nobody to wait for: it is made twice then.
+                if found or mine or not job.place.host:
+                    yield found
+                    return
+            job.turn(passes=True)
 
     def write(self, key: str, values: Tensor, said: Mapping[str, Any]) -> None:
         """Keep an artefact; where two runs make the same one, the last stays."""
@@ -97,20 +114,20 @@ def artefact(
         "seed": "any" if reuse else run.seed,
     }
     key = shelf.key(made_from) if shelf else ""
-    found = shelf.read(name, key) if shelf and reuse else None
-    if found:
-        values, bill = found
-        meter.charge(bill)
-    else:
-        # What is counted by rows becomes FLOPs only here: before, it is not ours to bill.
-        job.close_work()
-        with meter.bill() as bill:
-            values = make().float().cpu()
+    with shelf.reused(name, key, job) if shelf and reuse else nullcontext() as found:
+        if found:
+            values, bill = found
+            meter.charge(bill)
+        else:
+            # What is counted by rows becomes FLOPs only here: before, it is not ours to bill.
             job.close_work()
-        if shelf:
-            said = {"name": name, "made_from": made_from, "stamp": shelf.stamp, "cost": bill}
-            with meter.paused():
-                shelf.write(key, values, said)
+            with meter.bill() as bill:
+                values = make().float().cpu()
+                job.close_work()
+            if shelf:
+                said = {"name": name, "made_from": made_from, "stamp": shelf.stamp, "cost": bill}
+                with meter.paused():
+                    shelf.write(key, values, said)
     seconds = sum(bill["wall"].values())
     job.artefacts.append(
         {"name": name, "key": key, "seconds": seconds, "reuse": reuse, "made": not found}

@@ -68,6 +68,7 @@ def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result
 
     def measure(job: Job) -> dict[str, float]:
         number = run.epoch + 1
+        job.turn()
         validation = validated(job)
         line = _epoch_record(job) | _named("validation", validation)
         if number % task.test_every == 0 or number == run.epoch_count:
@@ -88,6 +89,8 @@ def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result
     reset_peak_memory(run.device)
     job.guard = _guard(job)
     job.resume()
+    # All cells of a block are warm before the first of them trains.
+    job.turn(over=True)
     status, error = "finished", ""
     try:
         train(job, measure)

@@ -55,7 +55,7 @@ def make_child(job: AnyJob, what: Child) -> AnyJob:
         strategies.append(watching(Until(what.until)))
     folder = job.place.folder
     below = folder / "children" / f"{slug(what.name)}-{what.k}-{known:x}" if folder else None
-    host = job.place.host and ClockOnly(job.place.host)
+    host = job.place.host and ClockOnly(job.place.host, job)
     place = replace(job.place, folder=below, shelf=None, saves=True, host=host)
     child = type(job)(job.task, strategies, seed, replace(job.ground, train=job.train), place)
     child.run.trainable, child.run.epochs = trainable, what.epochs

@@ -2,11 +2,11 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,8 @@ from dataeff.training.plan import Plan, Rows
 from dataeff.training.rng import derive, forked
 from dataeff.training.run import Run
 from dataeff.training.task import Task
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +170,12 @@ class Job:
         self.run.epoch += 1
         self.run.batch = 0
         self.save()
+        self.turn(over=True)
+
+    def turn(self, over: bool = False, passes: bool = False) -> None:
+        """Let another cell of the block go on, if it is its turn; time stands still meanwhile."""
+        if self.place.host:
+            self.place.host.turn(self, self.meter, over, passes)
 
     # What a run asks --------------------------------------------------------------------------
 
@@ -176,12 +184,19 @@ class Job:
         for x in self.train.stream(batches, view):
             yield x.contiguous(memory_format=self.layout)
 
+    def in_turns(self, batches: Iterable[T]) -> Iterator[T]:
+        """Yield batches, and let another cell go on before the next, if it is its turn."""
+        for batch in batches:
+            yield batch
+            self.turn()
+
     def score(self, what: Scoring) -> Tensor:
         """Score many samples: one line for each, in their order, on the clock and counted."""
         run, size = self.run, self.task.batch_size
         labels = run.labels[what.samples.to(run.device)].split(size)
         view = (run.seed, run.epoch) if what.augment else None
-        batches = zip(self.images(what.samples.split(size), view), labels, strict=True)
+        images = self.in_turns(self.images(what.samples.split(size), view))
+        batches = zip(images, labels, strict=True)
         model = what.model or run.model
         with self._using(what.model), run.scoring(), head_inputs(model, what.features) as seen:
             scores = [what.fn(run.network(x).float(), y, *seen) for x, y in batches]

@@ -79,7 +79,7 @@ def batches(job: Job, plan: Plan) -> Iterator[Batch]:
 def _selected(job: Job, plan: Plan) -> Iterator[Batch]:
     """Load and select what the plan says, then what strategies still hold back."""
     run, calls, meter = job.run, job.calls, job.meter
-    for number, rows in enumerate(job.open(plan)):
+    for number, rows in enumerate(job.in_turns(job.open(plan))):
         run.batch = number
         meter.phase("load")
         batch = calls.load(run, rows)
@@ -89,11 +89,11 @@ def _selected(job: Job, plan: Plan) -> Iterator[Batch]:
         yield batch
     # What is held back has not been looked at in this epoch.
     calls.checking = not calls.silent
-    for drain, select_batch in calls.drains():
-        while held := drain(run):
+    for held, select_batch in calls.drains(run):
+        for batch, *_ in job.in_turns(held):
             meter.phase("select")
-            select_batch(run, held[0])
-            yield held[0]
+            select_batch(run, batch)
+            yield batch
 
 
 def _train_batch(job: Job, batch: Batch) -> None:

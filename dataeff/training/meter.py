@@ -61,6 +61,7 @@ class Meter:
         self._phase = "other"
         self._spans: list[tuple[str, Any]] = []
         self._stretches: list[tuple[str, Any, Any]] = []
+        self._open: list[tuple[str, Any]] = []
         self._keys: dict[tuple[str, torch.Size], str] = {}
 
     # Clocks -----------------------------------------------------------------------------------
@@ -89,6 +90,16 @@ class Meter:
                 yield
         finally:
             del self.wall["paused"], self.process["paused"], self.energy["paused"]
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Charge what happens inside to nobody, not to what is being timed either."""
+        now = self._stamp()
+        self._stretches += [(name, start, now) for name, start in self._open]
+        with self.paused():
+            yield
+        now = self._stamp()
+        self._open = [(name, now) for name, _ in self._open]
 
     def _tell(self) -> None:
         counts = self.running[-1:] in (["prepare"], ["train"])
@@ -164,11 +175,11 @@ class Meter:
     @contextmanager
     def stretch(self, name: str) -> Iterator[None]:
         """Add the device's time inside to `timed`, whatever clock and phase it belongs to."""
-        start = self._stamp()
+        self._open.append((name, self._stamp()))
         try:
             yield
         finally:
-            self._stretches.append((name, start, self._stamp()))
+            self._stretches.append((*self._open.pop(), self._stamp()))
 
     def _event(self) -> Any:
         event = torch.Event(self.device, enable_timing=True)

@@ -219,7 +219,7 @@ class Run:
 
     def images(self, batches: Sequence[Tensor]) -> Iterator[Tensor]:
         """Yield the images of each batch of sample indices, without augmentation."""
-        return self._job.images([batch.cpu() for batch in batches], None)
+        return self._job.in_turns(self._job.images([batch.cpu() for batch in batches], None))
 
     def fetch(self, rows: Rows) -> Tensor:
         """Return the images of the next rows of the plan: what an owner of `load` begins with."""

@@ -1,0 +1,197 @@
+"""Blocks: the cells of a task and a seed, alive together in heats, where they take turns."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import sleep
+from typing import Any
+
+from dataeff.bench.books import Books
+from dataeff.bench.cells import Cell, Settings
+from dataeff.bench.desk import Desk
+from dataeff.bench.hosting import Copying, Hosting, copy_folder
+from dataeff.bench.turns import FOREVER, SECONDS, Standing, next_of
+
+# Seconds until it is asked again whether what all wait for is there.
+_POLL = 0.05
+Tell = Callable[..., None]
+"""Hears what happens to a cell: kind, cell, share, record."""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Cells of a task and a seed, and the reference that their times are compared with.
+
+    `expected` returns the seconds that each strategy takes on its clocks, where that is known.
+    """
+
+    cells: Sequence[Cell]
+    reference: Cell | None = None
+    expected: Callable[[], Mapping[str, float]] = dict
+
+    @property
+    def in_turns(self) -> bool:
+        """Say whether its cells take turns; without, each runs whole."""
+        return self.cells[0].scene.conditions.get("timing") != "whole"
+
+
+class Cells(list[Cell]):
+    """Cells that are run by themselves, compared with nobody."""
+
+    def waves(self) -> Iterator[list[Block]]:
+        """Yield them one by one."""
+        yield from ([Block([cell])] for cell in self)
+
+
+@dataclass(frozen=True, eq=False)
+class Heat:
+    """Cells of a block that are alive together; a `copy` of the reference may run beside them."""
+
+    name: str
+    cells: Sequence[Cell]
+    copy: Cell | None = None
+
+
+def heats_of(todo: Sequence[Cell], reference: Cell | None) -> list[Heat]:
+    """Return the heats of a block: that of the reference, and later ones beside a copy of it.
+
+    Who was stopped goes on in its heat if that is not over; who is new does not join one that is
+    under way, for the reference would not be beside it from the start.
+    """
+    if reference is None:
+        return [Heat("", todo)]
+    known = {cell.folder: Books.heat_of(cell.folder) for cell in todo}
+    own = known.get(reference.folder)
+    # None where the reference has ended, and nothing where it has not begun.
+    main, later = None if own is None else own or _name(), _name()
+
+    def heat_of(cell: Cell) -> str:
+        heat = known[cell.folder]
+        if main and (not own or heat == main):
+            return main
+        return heat if heat and copy_folder(reference, heat).is_dir() else later
+
+    groups: dict[str, list[Cell]] = {}
+    for cell in sorted(todo, key=lambda cell: not _same(cell, reference)):
+        groups.setdefault(heat_of(cell), []).append(cell)
+    beside = {name: None if name == main else reference for name in groups}
+    return [Heat(name, cells, beside[name]) for name, cells in groups.items()]
+
+
+def _name() -> str:
+    return secrets.token_hex(4)
+
+
+class Track:
+    """Where the heats of a block are run, one after another."""
+
+    def __init__(self, block: Block, desk: Desk, settings: Settings, tell: Tell) -> None:
+        self._block, self._desk, self._settings, self._tell = block, desk, settings, tell
+        self._heats: list[Heat] = []
+        self._expected = block.expected()
+
+    def run(self, todo: Sequence[Cell]) -> None:
+        """Run cells to their end; a crash, a hang or a lack of memory ends that cell alone."""
+        if self._block.in_turns:
+            self._heats = heats_of(todo, self._block.reference)
+        else:
+            self._heats = [Heat("", [cell]) for cell in todo]
+        while self._heats:
+            self._run(self._heats.pop(0))
+
+    def _run(self, heat: Heat) -> None:
+        waiting = [self._hosting(cell, heat.name) for cell in heat.cells]
+        if copy := self._copy(heat):
+            waiting.insert(0, copy)
+        alive: list[Hosting] = []
+        try:
+            self._start(waiting, alive)
+            turn = 0
+            while alive:
+                turn += self._turn(alive, turn)
+        finally:
+            for host in alive:
+                host.end()
+
+    def _hosting(self, cell: Cell, heat: str) -> Hosting:
+        def on_epoch(epoch: int, epochs: float, line: Mapping[str, Any]) -> None:
+            self._tell("epoch", cell, min(1.0, epoch / epochs), dict(line))
+
+        host = Hosting(cell, heat, self._desk, self._settings, on_epoch)
+        host.standing = Standing(self._expected.get(cell.strategy))
+        return host
+
+    def _copy(self, heat: Heat) -> Hosting | None:
+        """Return a timing copy of the reference, where that has a time to be compared with."""
+        record = heat.copy.record() if heat.copy else None
+        if heat.copy is None or record is None or record["status"] != "finished":
+            return None
+        copy = Copying(heat.copy, heat.name, self._desk, self._settings, lambda *line: None)
+        copy.standing = Standing((record.get("outside") or {}).get("on"))
+        copy.folder.mkdir(parents=True, exist_ok=True)
+        return copy
+
+    def _start(self, waiting: list[Hosting], alive: list[Hosting]) -> None:
+        """Start as many as fit into memory, which the first tells when it is warm.
+
+        The others are left to another heat.
+        """
+        room = len(waiting)
+        for number, host in enumerate(waiting):
+            if number >= room:
+                left = [one.cell for one in waiting[number:]]
+                self._heats.append(Heat(_name(), left, self._block.reference))
+                return
+            if not isinstance(host, Copying):
+                self._tell("started", host.cell)
+                (host.cell.folder / "run.json").unlink(missing_ok=True)
+            alive.append(host)
+            host.start()
+            if host.ended:
+                self._end(host, alive)
+            elif number == 0 and len(waiting) > 1:
+                self._go(host, alive)
+                # One beside the reference at the least: they are tried, at the worst.
+                room = room if host.more is None else max(2, 1 + host.more)
+
+    def _turn(self, alive: list[Hosting], turn: int) -> bool:
+        """Give a turn to who is next; say whether it was one, and nobody has passed."""
+        standing = next_of([host.standing for host in alive], turn)
+        host = next(host for host in alive if host.standing is standing)
+        self._go(host, alive, SECONDS if len(alive) > 1 else FOREVER)
+        if standing.passes:
+            if all(one.standing.passes for one in alive):
+                sleep(_POLL)
+            return False
+        standing.last = turn
+        for one in alive:
+            one.standing.passes = False
+        return True
+
+    def _go(self, host: Hosting, alive: list[Hosting], seconds: float = SECONDS) -> None:
+        host.go(seconds)
+        if host.ended:
+            self._end(host, alive)
+        else:
+            host.standing.tell(*host.told, [one.standing for one in alive if one is not host])
+
+    def _end(self, host: Hosting, alive: list[Hosting]) -> None:
+        """Write what came of a cell; one that did not fit beside others is run again, alone."""
+        beside = len(alive) > 1
+        alive.remove(host)
+        host.end()
+        if isinstance(host, Copying):
+            host.write()
+        elif host.ran_out_of_memory and beside:
+            only_copy = len(alive) == 1 and isinstance(alive[0], Copying)
+            copy = None if only_copy else self._block.reference
+            self._heats.append(Heat(_name(), [host.cell], copy))
+        else:
+            host.write()
+            self._tell("ended", host.cell, record=host.cell.record())
+
+
+def _same(one: Cell, other: Cell | None) -> bool:
+    return other is not None and one.folder == other.folder

@@ -1,0 +1,309 @@
+"""Hosting: the runner's side of a cell that is alive in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from dataeff.bench.books import Books
+from dataeff.bench.cells import Cell, Settings
+from dataeff.bench.desk import Desk
+from dataeff.bench.ended import amend, fail, finish, weights_of
+from dataeff.bench.evaluator import Evaluator
+from dataeff.bench.guest import Died, Guest, Message, told
+from dataeff.bench.results import BOOKS, clear, clocked_seconds, delete
+from dataeff.bench.training import Order, train
+from dataeff.bench.turns import Standing
+from dataeff.damage import say
+from dataeff.errors import DataeffError, DiskFull, one_line
+from dataeff.seals import key_file
+from dataeff.training.cell import OnEpoch, tested_classes
+from dataeff.training.weights import FILES
+
+# What a cell is is not for its process to say.
+_OURS = {
+    *("schema", "suite", "task_name", "data", "network", "version", "strategy", "parameters"),
+    *("task", "task_id", "seed", "files", "weights", "checksum", "heat", "heats"),
+}
+_NONSENSE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+# Seconds that a cell's process has to end, once it has sent all.
+_FAREWELL = 10.0
+# Share of its clocked time, and seconds, that a process may run on the turns of others: it wakes.
+_ASIDE, _SLACK = 0.02, 0.2
+# What processes say that memory has no room for.
+_NO_ROOM = ("OutOfMemoryError", "MemoryError", "can't allocate memory", "ended by SIGKILL")
+
+
+class Hosting:
+    """A cell that is alive in a process of its own, until it has `ended`.
+
+    It runs while `go` is called, and stands still otherwise.
+    """
+
+    def __init__(
+        self, cell: Cell, heat: str, desk: Desk, settings: Settings, on_epoch: OnEpoch
+    ) -> None:
+        self.cell, self.heat = cell, heat
+        self._desk, self._settings, self._on_epoch = desk, settings, on_epoch
+        self.standing = Standing()
+        self.ended: Message | None = None
+        self.more: int | None = None
+        self.told = 0.0, True
+        self._books = Books(self.folder, heat)
+        self._form: Any = ""
+        self._left = settings.timeout
+        # What its process had run when it handed its turn over, and what it has run since then.
+        self._ran = self._aside = 0.0
+        self._guest: Guest | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Return where its process keeps what it needs."""
+        return self.cell.folder
+
+    @property
+    def ran_out_of_memory(self) -> bool:
+        """Say whether it ended because memory had no room for it."""
+        said = self.ended or {}
+        text = " ".join(str(said.get(key, "")) for key in ("died", "kind", "failed"))
+        return any(word in text for word in _NO_ROOM)
+
+    def start(self) -> None:
+        """Start a process; it waits for its first turn before it loads data."""
+        order = self._order()
+        self._books.begin()
+        self._books.watch.to("start")
+        self._guest = Guest(train, order)
+        self._attend(lambda guest: None)
+
+    def go(self, seconds: float) -> None:
+        """Let it run until it hands its turn over, which is due after so many seconds."""
+
+        def grant(guest: Guest) -> None:
+            self._aside += max(0.0, guest.ran - self._ran) if self.standing.turns > 0 else 0.0
+            self._books.watch.to("off" if self.standing.turns > 0 else "start")
+            guest.send({"seconds": seconds})
+
+        self._attend(grant)
+        self._ran = self._guest.ran if self._guest else 0.0
+        self.standing.turns += 1
+        self.standing.clocked = self._books.watch.seconds["on"]
+
+    def end(self) -> None:
+        """End its process, if it has one."""
+        if guest := self._guest:
+            self._guest = None
+            guest.end(_FAREWELL if self.ended and "ended" in self.ended else 0.0)
+            self._evaluator().forget(self.folder)
+
+    def write(self) -> None:
+        """Write what came of the cell."""
+        try:
+            self._finish(self.ended or {})
+        except DiskFull:
+            raise
+        except (DataeffError, *_NONSENSE) as error:
+            fail(self.cell, _nonsense("", error))
+
+    def _evaluator(self) -> Evaluator:
+        assert self._desk.evaluator, "who has cells in processes has an evaluator"
+        return self._desk.evaluator
+
+    def _order(self) -> Order:
+        cell, settings = self.cell, self._settings
+        shared = self._evaluator().shared(cell.task)
+        shelf, runners = cell.shelf(settings.results), "what the runner has written"
+        closed = {str(settings.results): "results", str(key_file().parent): "keys"}
+        closed |= {str(self.folder): "", str(shelf.folder): ""}
+        for name in (BOOKS, "run.json", "epochs.csv", "hits.bin"):
+            closed[str(self.folder / name)] = runners
+        closed |= dict.fromkeys(shared.hidden, "the test set")
+        return Order(
+            folder=self.folder,
+            task=cell.task,
+            strategy=cell.strategy,
+            seed=cell.seed,
+            shelf=shelf,
+            plugin_dirs=settings.plugin_dirs,
+            plugins=self._desk.needed(cell.task, cell.strategy),
+            broken=self._desk.broken,
+            device=settings.device,
+            shared=shared,
+            closed=closed,
+        )
+
+    def _attend(self, begin: Callable[[Guest], None]) -> None:
+        """Hear what the process says until it hands its turn over, or has ended."""
+        guest = self._guest
+        assert guest, "who has a turn has a process"
+        try:
+            begin(guest)
+            self.ended = self._hear(guest)
+        except Died as died:
+            self.ended = {"died": str(died)}
+        except _NONSENSE as error:
+            self.ended = {"died": _nonsense(guest.where, error)}
+        if self.ended and "unknown" in self.ended:
+            # It went on from a checkpoint that the books do not know: it has to begin anew.
+            self.ended = None
+            self.end()
+            clear(self.folder)
+            self._books, self.standing.turns = Books(self.folder, self.heat), -1
+            self.start()
+
+    def _hear(self, guest: Guest) -> Message | None:
+        """Enter what is said into the books; the limit is that of what is held of the turns."""
+        limit, books = self._settings.timeout, self._books
+        since = monotonic()
+        while True:
+            left = max(0.0, self._left - (monotonic() - since))
+            try:
+                message = guest.receive(left, "no epoch ended")
+            except Died as died:
+                # What is left of the limit is nothing that was asked for.
+                cause = died.cause.replace(f"within {left:g} seconds", f"within {limit:g} seconds")
+                hint = "; see --timeout" if cause.endswith("stopped") else ""
+                raise Died(died.where, f"{cause}{hint}") from None
+            match message:
+                case {"said": text}:
+                    say(str(text))
+                case {"mark": on}:
+                    books.watch.to("on" if on else "off")
+                case {"turn": told}:
+                    books.watch.to("")
+                    self._left -= monotonic() - since
+                    self._take(told)
+                    return None
+                case {"epoch": number, "epochs": epochs, "line": line}:
+                    self._on_epoch(number, epochs, books.epoch(line))
+                    self._left, since = limit, monotonic()
+                case {"test": epoch, "form": form}:
+                    began = monotonic()
+                    books.watch.to("")
+                    self._test(int(epoch), form)
+                    guest.send({"go": True})
+                    books.watch.to("off")
+                    since += monotonic() - began
+                case {"saved": epoch}:
+                    books.saved(int(epoch))
+                case {"resumed": epoch}:
+                    if not books.resumed(int(epoch)):
+                        return {"unknown": epoch}
+                    guest.send({"go": True})
+                case {"failed": _}:
+                    return message
+                case {"ended": _}:
+                    books.watch.to("")
+                    return message
+
+    def _take(self, told: Mapping[str, Any]) -> None:
+        self.standing.passes = bool(told.get("passes"))
+        self.told = float(told.get("progress", 0.0)), bool(told.get("preparing", True))
+        self.more = told.get("more", self.more)
+
+    def _test(self, epoch: int, form: Any) -> None:
+        self._form = form
+        try:
+            figures = self._evaluator().test(self.cell.task, form, self.folder / FILES[form])
+        except DiskFull:
+            raise
+        except DataeffError as error:
+            raise Died("", f"its network could not be tested: {error}") from None
+        self._books.test(epoch, figures)
+
+    def _finish(self, ended: Message) -> None:
+        """Write what came of the cell."""
+        cell, books = self.cell, self._books
+        if "died" in ended:
+            fail(cell, ended["died"])
+            return
+        if ended.get("kind") == "DiskFull":
+            raise DiskFull(ended["failed"])
+        if "failed" in ended:
+            fail(cell, told(ended), ended["trace"])
+            return
+        if others := differing(cell.scene.conditions, ended["conditions"]):
+            fail(cell, f"the cell ran under other conditions: {others}")
+            return
+        record = {key: value for key, value in ended["ended"].items() if key not in _OURS}
+        tests = {k: v for k, v in (books.lines or [{}])[-1].items() if k.startswith("test_")}
+        told_of = {k: v for k, v in record["metrics"].items() if not k.startswith("test_")}
+        record["metrics"] = told_of | tests
+        record["classes"] |= tested_classes(*(books.classes or ([], [])))
+        record["machine"]["flags"] += self._doubts(record)
+        record["outside"] = {**books.watch.seconds, "parts": books.watch.parts}
+        record["network_form"] = self._form
+        if self.heat:
+            record["heat"] = self.heat
+        finish(cell, record, books.lines, books.hits)
+
+    def _doubts(self, record: Mapping[str, Any]) -> list[str]:
+        reused = sum(part["seconds"] for part in record["artefacts"] if not part["made"])
+        found = self._books.doubts(clocked_seconds(dict(record)) - reused)
+        if self._aside > _ASIDE * self.standing.clocked + _SLACK:
+            found.append(f"it ran for {self._aside:.1f} s while it was the turn of others")
+        return [*found, *(self.ended or {})["left"]]
+
+
+class Copying(Hosting):
+    """A timing copy: the reference once more, for its time beside cells that came later.
+
+    What it comes to is known; its clocks are entered into the record of the reference.
+    """
+
+    @property
+    def folder(self) -> Path:
+        """Return a folder in that of the reference."""
+        return copy_folder(self.cell, self.heat)
+
+    def write(self) -> None:
+        """Enter its clocks into the record of the reference, under the name of the heat."""
+        if reference := self.cell.record():
+            try:
+                told_of = self._told_of(reference)
+            except _NONSENSE as error:
+                told_of = {"clocks": {}, "flags": [_nonsense("", error)]}
+            amend(self.cell, heats=reference.get("heats", {}) | {self.heat: told_of})
+        delete(self.folder)
+        with suppress(OSError):
+            self.folder.parent.rmdir()
+
+    def _test(self, epoch: int, form: Any) -> None:
+        self._form = form
+
+    def _told_of(self, reference: Mapping[str, Any]) -> dict[str, Any]:
+        """Return its clocks, and why they cannot be trusted."""
+        ended = self.ended or {}
+        if "ended" not in ended:
+            why = ended.get("died") or told(ended)
+            return {"clocks": {}, "flags": [f"the reference beside it failed: {one_line(why)}"]}
+        record, flags = ended["ended"], []
+        if weights_of(self.folder, self._form) != reference.get("weights"):
+            flags = ["the reference beside it came to other weights"]
+        clocks = {name: record["clocks"].get(name, 0.0) for name in ("prepare", "train")}
+        flags += [*record["machine"]["flags"], *self._doubts(record)]
+        return {"clocks": clocks, "flags": flags}
+
+
+def copy_folder(reference: Cell, heat: str) -> Path:
+    """Return where the timing copy of a heat keeps what it needs."""
+    return reference.folder / "copies" / heat
+
+
+def _nonsense(where: str, error: Exception) -> str:
+    said = f"what its process said makes no sense ({type(error).__name__}: {error})"
+    return f"{where}: {said}" if where else said
+
+
+def differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+    """Say in what two conditions differ; nothing where they are equal."""
+    keys = dict.fromkeys([*ours, *theirs])
+    found = [
+        f"{key} {theirs.get(key)} instead of {ours.get(key)}"
+        for key in keys
+        if ours.get(key) != theirs.get(key)
+    ]
+    return ", ".join(found)

@@ -1,0 +1,280 @@
+"""Cells that are alive together: the same numbers as alone, clocks of their own, and copies."""
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benches import Bench, numbers, record
+from PIL import Image
+
+from dataeff.bench.desk import open_desk
+from dataeff.bench.hosting import Hosting
+from dataeff.bench.results import pairing
+from dataeff.report.board import read_board
+
+# Strategies that take their time, each in another way.
+LOOSE = '''
+"""Slow ones."""
+
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from dataeff import Strategy, hookimpl
+from dataeff.data import stream
+
+if Path("slow").exists():
+    read = stream.read_rgb
+
+    def read_slowly(path):
+        time.sleep(0.05)
+        return read(path)
+
+    stream.read_rgb = read_slowly
+
+
+@hookimpl
+def register_strategies(register):
+    register("slow", Slow)
+    register("idler", Idler)
+    register("scored", Scored)
+
+
+@dataclass(eq=False)
+class Slow(Strategy):
+    """Take some seconds for each epoch."""
+
+    seconds: float = 1.0
+
+    @hookimpl
+    def select_batch(self, run, batch):
+        with run.timed("nap"):
+            time.sleep(self.seconds / run.batches)
+
+    @hookimpl
+    def on_epoch_start(self, run, epoch):
+        if epoch == 1 and Path("breaks").exists():
+            raise ValueError("as asked")
+
+
+@dataclass(eq=False)
+class Idler(Strategy):
+    """Compute beside, also when it is not its turn."""
+
+    @hookimpl
+    def setup(self, run):
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def _work(self):
+        while True:
+            sum(range(10**5))
+
+
+@dataclass(eq=False)
+class Scored(Strategy):
+    """Prepare scores that all seeds and variants share."""
+
+    variant: int = 1
+
+    @hookimpl
+    def prepare(self, run):
+        def make():
+            child = run.train_child("scores", 0, 3, shared=True)
+            return child.score_dataset(indices=torch.arange(len(run.labels)))
+
+        self.scores = run.artefact(self, {}, make, reuse=True)
+'''
+
+
+@pytest.fixture
+def bench(tmp_path, installed):
+    return Bench(tmp_path, installed).with_loose_plugins(LOOSE).apart()
+
+
+def untimed(cell):
+    """Return the numbers of a cell without what its artefacts have cost."""
+    rest, *tables = numbers(cell)
+    return {key: value for key, value in rest.items() if key != "artefacts"}, *tables
+
+
+def by_strategy(schedule):
+    return {cell.strategy: cell for cell in schedule.cells}
+
+
+def test_taking_turns_changes_no_number(bench):
+    """Children, scoring passes and what is drained take turns too; some end, others go on."""
+    strategies = (
+        "baseline",
+        "el2n[keep=0.5,models=2,epochs=2]",
+        "selective_backprop",
+        "kakurenbo",
+        "mixtrain_cutmix",
+        "short_schedule",
+    )
+    planned = bench.schedule(*strategies)
+    bench.run(planned)
+    together = [untimed(cell) for cell in planned.cells]
+    assert len({record(cell)["heat"] for cell in planned.cells}) == 1
+    bench.settings = replace(bench.settings, in_process=True)
+    bench.run(planned.cells, fresh=True)
+    assert [untimed(cell) for cell in planned.cells] == together
+    assert "heat" not in record(planned.cells[0])
+
+
+def test_a_clock_stands_still_while_others_have_their_turn(bench):
+    planned = bench.schedule("baseline", "slow[seconds=1.5]", epochs=2)
+    bench.run(planned)
+    fast, slow = map(record, planned.cells)
+    assert fast["clocks"]["train"] < 1
+    assert slow["clocks"]["train"] >= 3
+    # What a strategy times for itself stands still as well.
+    assert slow["columns"]["nap_seconds"] == pytest.approx(3, abs=0.5)
+    assert sum(slow["phases"].values()) == pytest.approx(slow["clocks"]["train"], rel=0.02)
+    assert abs(slow["outside"]["on"] - slow["clocks"]["train"]) < 0.3
+
+
+def test_the_limit_counts_what_a_cell_holds_of_the_turns(bench):
+    bench.run(bench.schedule("baseline", seeds=1, epochs=1))
+    bench.apart(timeout=4.0)
+    slow = [f"slow[seconds={seconds}]" for seconds in (2.0, 2.01, 2.02)]
+    planned = bench.schedule("baseline", *slow, epochs=2)
+    began = time.monotonic()
+    bench.run(planned)
+    assert time.monotonic() - began > 12, "more than the limit between two epochs of each"
+    assert {record(cell)["status"] for cell in planned.cells} == {"finished"}
+
+
+def test_one_that_fails_leaves_the_others_and_goes_on_beside_a_copy(bench):
+    planned = bench.schedule("baseline", "slow[seconds=0.1]", "random_backprop")
+    Path("breaks").touch()
+    bench.run(planned)
+    cells = by_strategy(planned)
+    told = {name: record(cell) for name, cell in cells.items()}
+    assert told["slow[seconds=0.1]"]["error"].endswith("as asked")
+    assert told["baseline"]["status"] == told["random_backprop[keep=0.5]"]["status"] == "finished"
+    before = numbers(cells["baseline"])
+    Path("breaks").unlink()
+    events = bench.run(planned)
+    assert [e.record["epoch"] for e in events if e.kind == "epoch"] == [1, 2], "from its checkpoint"
+    slow, base = record(cells["slow[seconds=0.1]"]), record(cells["baseline"])
+    assert slow["heat"] != base["heat"]
+    copy = base["heats"][slow["heat"]]
+    assert copy["clocks"]["train"] > 0
+    assert not [flag for flag in copy["flags"] if "weights" in flag]
+    assert numbers(cells["baseline"]) == before, "its accuracy counts once"
+    assert not (cells["baseline"].folder / "copies").exists()
+
+
+def test_what_joins_later_is_compared_with_the_copy_beside_it(bench):
+    bench.run(bench.schedule("baseline", "random_backprop"))
+    planned = bench.schedule("baseline", "short_schedule")
+    events = bench.run(planned)
+    assert {event.cell.strategy for event in events if event.kind == "epoch"} == {
+        "short_schedule[share=0.5]"
+    }
+    base, late = map(record, planned.cells)
+    factor, why = pairing(late | {"machine": None}, base)
+    flags = base["heats"][late["heat"]]["flags"]
+    assert bool(why) == bool(flags)
+    runs = read_board(bench.root).runs.set_index("strategy")
+    if not flags:
+        assert runs.loc["short_schedule[share=0.5]", "pace"] == factor
+        seconds = sum(late["clocks"][name] for name in ("prepare", "train"))
+        told = runs.loc["short_schedule[share=0.5]", "clocked_seconds"]
+        assert told == pytest.approx(seconds * factor)
+
+
+def test_of_those_that_need_a_shared_artefact_one_makes_it(bench):
+    names = [f"scored[variant={number}]" for number in (1, 2, 3)]
+    planned = bench.schedule("baseline", *names)
+    bench.run(planned)
+    told = [record(cell)["artefacts"][0] for cell in planned.cells[1:]]
+    assert sorted(part["made"] for part in told) == [False, False, True]
+    assert len({part["seconds"] for part in told}) == 1, "who reuses it pays in full"
+    assert not list((bench.settings.results / "artefacts").glob("*.making"))
+
+
+def test_who_computes_on_the_turns_of_others_is_told_on(bench):
+    planned = bench.schedule("baseline", "idler", "slow[seconds=1.0]")
+    bench.run(planned)
+    flags = {cell.strategy: record(cell)["machine"]["flags"] for cell in planned.cells}
+    said = "while it was the turn of others"
+    assert [any(said in flag for flag in flags[name]) for name in ("baseline", "idler")] == [
+        False,
+        True,
+    ]
+
+
+def test_loaders_stand_still_with_their_cell(bench):
+    """What is read ahead on the turns of others would be read for nothing."""
+    rng = np.random.default_rng(0)
+    for part, count in (("train", 40), ("val", 2)):
+        for label in ("ant", "bee"):
+            (bench.folder / "photos" / part / label).mkdir(parents=True)
+            for number in range(count):
+                image = Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8))
+                image.save(bench.folder / "photos" / part / label / f"{number}.png")
+    Path("slow").touch()
+    photos = f"image_folder[path={bench.folder}/photos,size=8]"
+    task = {"dataset": photos, "workers": 2, "validation": 0.0}
+    names = ("slow[seconds=0.0]", "slow[seconds=2.0]")
+    planned = bench.schedule("baseline", *names, epochs=1, batch_size=8, **task)
+    bench.run(planned)
+    told = record(planned.cells[1])
+    assert told["status"] == "finished", told["error"]
+    # 80 images of 50 ms each, by two workers, who have up to four batches of eight ready.
+    assert told["clocks"]["train"] > 0.95 * 80 * 0.05 / 2
+
+
+def test_a_cell_whose_line_is_closed_ends_at_once_and_writes_nothing(bench):
+    planned = bench.schedule("slow[seconds=0.2]")
+    (cell,) = planned.cells
+    cell.folder.mkdir(parents=True)
+    with open_desk(bench.settings) as desk:
+        host = Hosting(cell, "", desk, bench.settings, lambda *line: None)
+        host.start()
+        host.go(0.1)
+        guest = host._guest
+        guest._ours.close()
+        guest._process.join(10)
+        assert guest._process.exitcode == -9
+        assert not {path.name for path in cell.folder.iterdir()} & {"run.json", "checkpoint.pt"}
+        host._guest = None
+
+
+def test_a_killed_block_goes_on_in_its_heat_to_the_same_numbers(bench):
+    planned = bench.schedule("baseline", "random_backprop", "slow[seconds=0.5]")
+    bench.run(planned)
+    whole = [numbers(cell) for cell in planned.cells]
+    for cell in planned.cells:
+        for path in cell.folder.iterdir():
+            path.unlink()
+    program = "import sys; from dataeff.cli import main; sys.argv[0] = 'dataeff'; main()"
+    task = ["--dataset", "synthetic[samples=90,test_samples=20,classes=4,size=8]"]
+    task += ["--model", "tiny", "--epochs", "3", "--seeds", "1", "--no-controls", "--yes"]
+    task += ["--set", "batch_size=16", "--set", "lr=0.05", "--device", "cpu", "--name", "other"]
+    names = ["-s", "baseline", "-s", "random_backprop", "-s", "slow[seconds=0.5]"]
+    command = [sys.executable, "-c", program, "run", *task, *names, "--plugins-dir", "plugins"]
+    run = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    folder = bench.settings.results / "other"
+    end = time.monotonic() + 60
+    while not list(folder.glob("*slow*/checkpoint.pt")) and time.monotonic() < end:
+        time.sleep(0.02)
+    run.kill()
+    run.wait()
+    heats = {json.loads(path.read_text())["heat"] for path in folder.glob("*/books.json")}
+    assert len(heats) == 1
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    told = [json.loads(path.read_text()) for path in sorted(folder.glob("*/run.json"))]
+    assert {record["heat"] for record in told} == heats
+    assert sorted(record["weights"] for record in told) == sorted(
+        rest["weights"] for rest, *_ in whole
+    )

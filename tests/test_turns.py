@@ -1,0 +1,273 @@
+"""Turns: who goes next, and what becomes of cells that do not fit, fail or wait for each other."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from dataeff.bench import blocks
+from dataeff.bench.blocks import Block, Track
+from dataeff.bench.turns import Standing, next_of
+
+# Who goes next ---------------------------------------------------------------------------------
+
+
+def raced(speeds, turns, expected=True, preparing=()):
+    """Let cells of these paces (progress per turn) race; return how far each has come."""
+    standings = [Standing(1 / speed if expected else None) for speed in speeds]
+    left = dict(enumerate(preparing))
+    for number, standing in enumerate(standings):
+        standing.preparing, standing.turns = bool(left.get(number)), 1
+    order = []
+    for turn in range(turns):
+        racing = [one for one in standings if one.progress < 1]
+        if not racing:
+            break
+        one = next_of(racing, turn)
+        place = standings.index(one)
+        order.append(place)
+        one.clocked += 1.0
+        one.last = turn
+        if left.get(place, 0) > 0:
+            left[place] -= 1
+            one.tell(0.0, bool(left[place]), [other for other in standings if other is not one])
+        else:
+            rest = [other for other in standings if other is not one]
+            one.tell(one.progress + speeds[place], False, rest)
+    return standings, order
+
+
+@given(some.lists(some.floats(0.01, 0.2), min_size=2, max_size=6), some.booleans())
+def test_all_come_equally_far_whatever_their_pace(speeds, expected):
+    """Never further apart than a turn takes one of them."""
+    standings, _ = raced(speeds, turns=40, expected=expected)
+    shares = [one.share for one in standings if one.progress < 1]
+    if len(shares) > 1:
+        assert max(shares) - min(shares) <= 2 * max(speeds) + 1e-9
+
+
+def test_whoever_has_had_no_turn_is_first_in_order():
+    standings = [Standing(), Standing(), Standing()]
+    standings[0].turns = 1
+    assert next_of(standings, 7) is standings[1]
+
+
+def test_who_prepares_for_nobody_knows_how_long_has_every_other_turn():
+    standings, order = raced([0.1, 0.1, 0.1], 12, expected=False, preparing=[6, 0, 0])
+    assert order[:12:2].count(0) == 0
+    assert order[1:12:2] == [0] * 6
+    # It begins to train where the others stand, and so it need not catch up.
+    assert standings[0].base == pytest.approx(0.3)
+    assert standings[0].share == pytest.approx(0.3)
+
+
+def test_who_is_known_to_prepare_long_is_counted_by_its_clock():
+    one, other = Standing(10.0, clocked=5.0), Standing(10.0, clocked=4.0)
+    one.turns = other.turns = 1
+    assert next_of([one, other], 1) is other
+
+
+def test_only_who_prepares_is_left():
+    _, order = raced([0.1, 0.1], 4, expected=False, preparing=[9, 9])
+    assert order == [0, 1, 0, 1]
+
+
+def test_who_has_passed_lets_others_go_first():
+    one, other = Standing(10.0, clocked=1.0, passes=True), Standing(10.0, clocked=5.0)
+    one.turns = other.turns = 1
+    assert next_of([one, other], 0) is other
+    other.passes = True
+    assert next_of([one, other], 0) is one
+
+
+# A block, without processes --------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Fake:
+    """A cell as a script: what each of its turns comes to."""
+
+    strategy: str
+    folder: Path
+    script: list = field(default_factory=lambda: ["", "end"])
+    more: int | None = None
+    status: str | None = None
+    heats: list = field(default_factory=list)
+    alive: list = field(default_factory=list)
+
+    @property
+    def scene(self):
+        return SimpleNamespace(conditions={})
+
+    def record(self):
+        return self.status and {"status": self.status, "outside": {"on": 2.0}}
+
+
+class Hosting:
+    """The runner's side of such a cell."""
+
+    now: ClassVar[list] = []
+
+    def __init__(self, cell, heat, desk, settings, on_epoch):
+        self.cell, self.heat, self.standing = cell, heat, Standing()
+        self.ended, self.more, self.told = None, None, (0.0, False)
+        self._script = iter(cell.script)
+        cell.heats.append(heat)
+
+    @property
+    def ran_out_of_memory(self):
+        return self.ended == {"died": "memory"}
+
+    def start(self):
+        self.now.append(self.cell.strategy)
+
+    def go(self, seconds):
+        assert self.cell.strategy in self.now
+        self.standing.turns += 1
+        self.standing.clocked += 1.0
+        self.more = self.cell.more
+        self.cell.alive.append(sorted(self.now))
+        does = next(self._script)
+        self.standing.passes = does == "pass"
+        self.ended = {"end": {"ended": {}}, "memory": {"died": "memory"}}.get(does)
+
+    def end(self):
+        self.now.remove(self.cell.strategy)
+
+    def write(self):
+        self.cell.status = "finished" if "ended" in self.ended else "failed"
+
+
+class Copying(Hosting):
+    """A timing copy."""
+
+    @property
+    def folder(self):
+        return self.cell.folder / "copies" / self.heat
+
+    def start(self):
+        self.now.append("copy")
+        self._script = iter(["", "end"])
+
+    def go(self, seconds):
+        self.now.append(self.cell.strategy)
+        super().go(seconds)
+        self.now.remove(self.cell.strategy)
+
+    def end(self):
+        self.now.remove("copy")
+
+    def write(self):
+        """Keep nothing."""
+
+
+@pytest.fixture
+def ran(tmp_path, monkeypatch):
+    """Run cells, the first of which is the reference."""
+    monkeypatch.setattr(blocks, "Hosting", Hosting)
+    monkeypatch.setattr(blocks, "Copying", Copying)
+    monkeypatch.setattr(blocks, "sleep", lambda seconds: None)
+    Hosting.now = []
+
+    def run(*cells, todo=None, told=None):
+        for cell in cells:
+            cell.folder = tmp_path / cell.strategy
+            cell.folder.mkdir(exist_ok=True)
+
+        def tell(kind, cell, share=0.0, record=None):
+            if told is not None:
+                told.append((kind, cell.strategy))
+
+        Track(Block(cells, cells[0]), None, None, tell).run(todo or cells)
+        assert Hosting.now == []
+        return cells
+
+    return run
+
+
+def fakes(*names, **options):
+    return [Fake(name, Path(), **{k: list(v) for k, v in options.items()}) for name in names]
+
+
+def test_all_are_alive_together_in_one_heat(ran):
+    base, one, other = ran(*fakes("base", "one", "other"))
+    assert base.heats == one.heats == other.heats
+    assert other.alive[0] == ["base", "one", "other"]
+    assert [cell.status for cell in (base, one, other)] == ["finished"] * 3
+
+
+def test_as_many_as_fit_are_alive_together_and_a_copy_beside_the_rest(ran):
+    base, *others = fakes("base", "a", "b", "c", "d", "e")
+    base.more = 2
+    ran(base, *others)
+    assert others[1].alive[0] == ["a", "b", "base"]
+    assert others[3].alive[0] == ["c", "copy", "d"]
+    assert others[4].alive[0] == ["copy", "e"]
+    assert [cell.status for cell in others] == ["finished"] * 5
+    assert others[0].heats == base.heats[:1] != others[2].heats
+
+
+def test_where_hardly_one_fits_two_are_tried(ran):
+    base, one, other = fakes("base", "one", "other")
+    base.more = 0
+    ran(base, one, other)
+    assert one.alive[0] == ["base", "one"]
+    assert other.alive[0] == ["copy", "other"]
+
+
+def test_who_finds_no_memory_among_others_runs_again_beside_a_copy_then_alone(ran):
+    base, big, small = fakes("base", "big", "small")
+    big.script = ["memory"]
+    told = []
+    ran(base, big, small, told=told)
+    assert small.status == "finished"
+    assert [sorted(set(look)) for look in big.alive] == [
+        ["base", "big", "small"],
+        ["big", "copy"],
+        ["big"],
+    ]
+    assert big.status == "failed"
+    assert [kind for kind, name in told if name == "big"] == [*["started"] * 3, "ended"]
+
+
+def test_what_comes_later_runs_beside_a_copy_of_the_reference(ran):
+    base, new = fakes("base", "new")
+    base.status = "finished"
+    ran(base, new, todo=[new])
+    assert new.alive[0] == ["copy", "new"]
+    assert base.heats == new.heats, "the copy's heat is that of the cell"
+
+
+def test_without_a_time_of_the_reference_there_is_no_copy(ran):
+    base, new = fakes("base", "new")
+    base.status = "failed"
+    ran(base, new, todo=[new])
+    assert new.alive[0] == ["new"]
+    assert new.status == "finished"
+
+
+def test_who_passes_is_asked_again_when_another_one_had_its_turn(ran):
+    base, maker, waiter = fakes("base", "maker", "waiter")
+    maker.script = ["", "", "", "end"]
+    waiter.script = ["", "pass", "pass", "pass", "end"]
+    ran(base, maker, waiter)
+    assert [cell.status for cell in (base, maker, waiter)] == ["finished"] * 3
+
+
+def test_who_waits_for_somebody_elsewhere_is_asked_again_and_again(ran):
+    base, waiter = fakes("base", "waiter")
+    waiter.script = ["", *["pass"] * 20, "end"]
+    ran(base, waiter)
+    assert waiter.status == "finished"
+
+
+def test_whatever_happens_no_process_is_left(ran):
+    base, one = fakes("base", "one")
+    one.script = ["", "", ""]
+    with pytest.raises(StopIteration):
+        ran(base, one)
+    assert Hosting.now == []
