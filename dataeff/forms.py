@@ -83,6 +83,7 @@ RECORD = Form(
             "artefacts": _maybe(_list(_REUSED)),
             "columns": _by_name(),
             "outside": _maybe(_keys({"start": _AMOUNT, "parts": _POSITIVE}, {"off": _AMOUNT})),
+            "part": _maybe(_COUNT),
             "network_form": _maybe(_TEXT),
             "weights": _maybe(_TEXT),
             "parameters": _maybe(_by_name(_by_name())),
@@ -99,14 +100,14 @@ RECORD = Form(
 
 
 _WATCH = _keys({"seconds": _by_name(_AMOUNT), "parts": _COUNT}, {})
+_WHOLE = _keys({"hits": _list(_BOOL), "classes": _list(_list(_COUNT))}, {})
 BOOKS = Form(
-    schema=1,
+    schema=2,
     check=_form(
         {
             "pages": _list(_keys({"next": _COUNT, "watch": _WATCH}, {})),
             "lines": _list(_keys({"epoch": _COUNT}, {})),
-            "hits": _list(_BOOL),
-            "classes": _list(_list(_COUNT)),
+            "final": _keys({}, {"epoch": _COUNT, "images": _COUNT, "whole": _WHOLE}),
         },
         {},
     ),

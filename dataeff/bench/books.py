@@ -47,16 +47,15 @@ class Books:
         self.path = folder / NAME
         self.watch = Stopwatch()
         self.lines: list[dict[str, Any]] = []
-        self.hits: list[bool] = []
-        self.classes: list[list[int]] = []
+        self.final: dict[str, Any] = {}
         self._tests: dict[int, dict[str, Any]] = {}
         self._pages: list[dict[str, Any]] = []
 
     def test(self, epoch: int, figures: dict[str, Any]) -> None:
-        """Enter what a test after this epoch came to."""
-        figures = dict(figures)
-        self.hits, self.classes = figures.pop("hits"), figures.pop("classes")
-        self._tests[epoch] = {f"test_{name}": value for name, value in figures.items()}
+        """Enter what a test after this epoch came to; one on the whole test set is the last."""
+        self._tests[epoch] = {f"test_{name}": value for name, value in figures["part"].items()}
+        if "whole" in figures:
+            self.final = {"epoch": epoch} | figures
         for line in self.lines:
             if line["epoch"] == epoch:
                 line.update(self._tests[epoch])
@@ -72,8 +71,8 @@ class Books:
         watch = {"seconds": dict(self.watch.seconds), "parts": self.watch.parts}
         self._pages = [page for page in self._pages if page["next"] < epoch][-1:]
         self._pages.append({"next": epoch, "watch": watch})
-        told = {"pages": self._pages, "lines": self.lines}
-        write_checked(self.path, told | {"hits": self.hits, "classes": self.classes}, BOOKS)
+        told = {"pages": self._pages, "lines": self.lines, "final": self.final}
+        write_checked(self.path, told, BOOKS)
 
     def resumed(self, epoch: int) -> bool:
         """Go on from where a checkpoint with this epoch was written; say whether that is known."""
@@ -83,7 +82,7 @@ class Books:
         if not pages or len(lines) != epoch:
             return False
         self._pages, self.lines = pages, lines
-        self.hits, self.classes = known["hits"], known["classes"]
+        self.final = known["final"]
         self.watch.back(**pages[0]["watch"])
         return True
 

@@ -30,6 +30,7 @@ from dataeff.files import read_bytes, write_bits, write_csv, write_text
 from dataeff.lab import Lab
 from dataeff.seals import key_file, seal
 from dataeff.training.cell import OnEpoch, tested_classes
+from dataeff.training.evaluate import merits
 from dataeff.training.heap import steady_heap
 from dataeff.training.job import Place
 from dataeff.training.weights import FILES, Packer
@@ -177,10 +178,10 @@ class _Hosting:
                 case {"epoch": number, "epochs": epochs, "line": line}:
                     self._on_epoch(number, epochs, books.epoch(line))
                     end = monotonic() + limit
-                case {"test": epoch, "form": form}:
+                case {"test": epoch, "form": form, "whole": whole}:
                     began = monotonic()
                     books.watch.to("")
-                    self._test(int(epoch), form, evaluator)
+                    self._test(int(epoch), form, bool(whole), evaluator)
                     guest.send({"go": True})
                     books.watch.to("off")
                     end += monotonic() - began
@@ -196,11 +197,11 @@ class _Hosting:
                     books.watch.to("")
                     return message
 
-    def _test(self, epoch: int, form: Any, evaluator: Evaluator) -> None:
+    def _test(self, epoch: int, form: Any, whole: bool, evaluator: Evaluator) -> None:
         self._form = form
         path = self._cell.folder / FILES[form]
         try:
-            figures = evaluator.test(self._cell.task, form, path)
+            figures = evaluator.test(self._cell.task, form, path, whole)
         except DiskFull:
             raise
         except DataeffError as error:
@@ -221,11 +222,15 @@ class _Hosting:
         if others := differing(cell.scene.conditions, ended["conditions"]):
             fail(cell, f"the cell ran under other conditions: {others}")
             return
+        if books.lines and books.final.get("epoch") != books.lines[-1]["epoch"]:
+            fail(cell, "it ended without a test of its network")
+            return
         record = {key: value for key, value in ended["ended"].items() if key not in _OURS}
-        tests = {k: v for k, v in (books.lines or [{}])[-1].items() if k.startswith("test_")}
+        whole = books.final.get("whole", {})
         told_of = {k: v for k, v in record["metrics"].items() if not k.startswith("test_")}
-        record["metrics"] = told_of | tests
-        record["classes"] |= tested_classes(*(books.classes or ([], [])))
+        record["metrics"] = told_of | {f"test_{k}": v for k, v in merits(whole).items()}
+        record["part"] = books.final.get("images")
+        record["classes"] |= tested_classes(*whole.get("classes", ([], [])))
         reused = sum(part["seconds"] for part in record["artefacts"] if not part["made"])
         record["machine"]["flags"] += [
             *books.doubts(clocked_seconds(record) - reused),
@@ -233,7 +238,7 @@ class _Hosting:
         ]
         record["outside"] = {**books.watch.seconds, "parts": books.watch.parts}
         record["network_form"] = self._form
-        finish(cell, record, books.lines, books.hits)
+        finish(cell, record, books.lines, whole.get("hits", []))
 
 
 def _nonsense(where: str, error: Exception) -> str:

@@ -49,12 +49,12 @@ class Remote:
         self._line, self._folder, self._boundary = line, folder, boundary
         self._packer: Packer | None = None
 
-    def test(self, job: Job) -> None:
+    def test(self, job: Job, epoch: int, whole: bool) -> None:
         """Leave the weights in the cell's folder, and wait until they have been tested."""
         self._packer = self._packer or Packer(job)
         with job.meter.clock("evaluate"):
             form = self._packer.pack(self._folder)
-            self._line.ask({"test": job.tested, "form": form})
+            self._line.ask({"test": epoch, "form": form, "whole": whole})
 
     def mark(self, on_clock: bool) -> None:
         """Say that a clock which counts begins or ends here."""

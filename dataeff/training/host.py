@@ -11,8 +11,11 @@ if TYPE_CHECKING:
 class Host(Protocol):
     """What a run tells, and asks, the process that has started it."""
 
-    def test(self, job: Job) -> None:
-        """Have the network tested as it is now; the figures stay with the host."""
+    def test(self, job: Job, epoch: int, whole: bool) -> None:
+        """Have the network tested as it is after this epoch; the figures stay with the host.
+
+        On a part of the test set; as it ends, on the `whole`.
+        """
 
     def mark(self, on_clock: bool) -> None:
         """Say that a clock which counts begins or ends here, for the host's own clock."""
@@ -30,7 +33,7 @@ class ClockOnly:
     def __init__(self, host: Host) -> None:
         self.mark = host.mark
 
-    def test(self, job: Job) -> None:
+    def test(self, job: Job, epoch: int, whole: bool) -> None:
         """Test nothing: nobody wants to know."""
 
     def saved(self, epoch: int) -> None:
