@@ -52,7 +52,12 @@ class Books:
         self._pages: list[dict[str, Any]] = []
 
     def test(self, epoch: int, figures: dict[str, Any]) -> None:
-        """Enter what a test after this epoch came to; one on the whole test set is the last."""
+        """Enter what a test after this epoch came to; one on the whole test set is the last.
+
+        It comes before the line of its epoch or, where a cell ends early, after it.
+        """
+        if epoch - len(self.lines) not in (0, -1):
+            raise ValueError(f"a test after epoch {epoch}, when {len(self.lines)} have ended")
         self._tests[epoch] = {f"test_{name}": value for name, value in figures["part"].items()}
         if "whole" in figures:
             self.final = {"epoch": epoch} | figures

@@ -25,7 +25,7 @@ from dataeff.lab import pick_device
 from dataeff.models import build_model
 from dataeff.plugins import load_plugins
 from dataeff.training.cell import deterministic
-from dataeff.training.evaluate import graded, tested
+from dataeff.training.evaluate import graded, take_test
 from dataeff.training.task import Task
 from dataeff.training.timetable import Timetable
 from dataeff.training.weights import Form, unpacked
@@ -178,7 +178,7 @@ class _Evaluating(_Plugins):
         model = unpacked("weights", Path(path), model).to(self.device)
         split = data.test.to(self.device)
         with deterministic(task.deterministic):
-            return _told(tested(model, split, self._part(task), whole, task.batch_size))
+            return _told(take_test(model, split, self._part(task), whole, task.batch_size))
 
     def judge(self, about: dict[str, Any], sources: Sources, path: str, whole: bool) -> Figures:
         """Hold what a viewer has seen against the labels."""

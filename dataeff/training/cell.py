@@ -14,7 +14,7 @@ from dataeff.composition import Active
 from dataeff.data import Split
 from dataeff.data.memory import MemorySplit
 from dataeff.errors import DataeffError, Diverged
-from dataeff.training.evaluate import evaluate, merits, tested
+from dataeff.training.evaluate import evaluate, merits, take_test
 from dataeff.training.job import Job
 from dataeff.training.loop import train
 from dataeff.training.machine import Guard, snapshot
@@ -107,7 +107,7 @@ def _test(job: Job, test: Split, timetable: Timetable, epoch: int, ends: bool) -
     else:
         part = timetable.part(test.labels)
         with job.meter.clock("evaluate"):
-            figures = tested(job.run.model, test, part, ends, job.task.batch_size)
+            figures = take_test(job.run.model, test, part, ends, job.task.batch_size)
     if ends:
         job.final = {"epoch": epoch} | figures
     return _named("test", figures.get("part", {}))

@@ -18,7 +18,7 @@ def evaluate(model: nn.Module, split: Split, indices: Tensor, batch_size: int) -
     return metrics(logits, split.labels[indices.to(split.labels.device)])
 
 
-def tested(
+def take_test(
     model: nn.Module, split: Split, part: Tensor, whole: bool, batch_size: int
 ) -> dict[str, Any]:
     """Test a network on a part of the test set, or on the whole: then one pass tells of both."""
