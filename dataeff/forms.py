@@ -101,13 +101,14 @@ RECORD = Form(
 
 _WATCH = _keys({"seconds": _by_name(_AMOUNT), "parts": _COUNT}, {})
 _WHOLE = _keys({"hits": _list(_BOOL), "classes": _list(_list(_COUNT))}, {})
+_FINAL = {"epoch": _COUNT, "form": _TEXT, "images": _COUNT, "whole": _WHOLE}
 BOOKS = Form(
     schema=2,
     check=_form(
         {
             "pages": _list(_keys({"next": _COUNT, "watch": _WATCH}, {})),
             "lines": _list(_keys({"epoch": _COUNT}, {})),
-            "final": _keys({}, {"epoch": _COUNT, "images": _COUNT, "whole": _WHOLE}),
+            "final": _keys({}, _FINAL),
         },
         {},
     ),

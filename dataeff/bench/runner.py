@@ -104,7 +104,6 @@ class _Hosting:
     def __init__(self, cell: Cell, desk: Desk, settings: Settings, on_epoch: OnEpoch) -> None:
         self._cell, self._desk, self._settings, self._on_epoch = cell, desk, settings, on_epoch
         self._books = Books(cell.folder)
-        self._form = ""
 
     def run(self, evaluator: Evaluator) -> None:
         """Run the cell; a crash or a hang ends that cell alone."""
@@ -198,7 +197,6 @@ class _Hosting:
                     return message
 
     def _test(self, epoch: int, form: Any, whole: bool, evaluator: Evaluator) -> None:
-        self._form = form
         path = self._cell.folder / FILES[form]
         try:
             figures = evaluator.test(self._cell.task, form, path, whole)
@@ -206,7 +204,7 @@ class _Hosting:
             raise
         except DataeffError as error:
             raise Died("", f"its network could not be tested: {error}") from None
-        self._books.test(epoch, figures)
+        self._books.test(epoch, figures | {"form": form})
 
     def _finish(self, ended: Message) -> None:
         """Write what came of the cell."""
@@ -237,7 +235,7 @@ class _Hosting:
             *ended["left"],
         ]
         record["outside"] = {**books.watch.seconds, "parts": books.watch.parts}
-        record["network_form"] = self._form
+        record["network_form"] = books.final.get("form", "")
         finish(cell, record, books.lines, whole.get("hits", []))
 
 
