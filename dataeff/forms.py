@@ -85,6 +85,7 @@ RECORD = Form(
             "outside": _maybe(_keys({"start": _AMOUNT, "parts": _POSITIVE}, {"off": _AMOUNT})),
             "heat": _TEXT,
             "heats": _by_name(_keys({"clocks": _by_name(_AMOUNT), "flags": _list(_TEXT)}, {})),
+            "part": _maybe(_COUNT),
             "network_form": _maybe(_TEXT),
             "weights": _maybe(_TEXT),
             "parameters": _maybe(_by_name(_by_name())),
@@ -101,14 +102,15 @@ RECORD = Form(
 
 
 _WATCH = _keys({"seconds": _by_name(_AMOUNT), "parts": _COUNT}, {})
+_WHOLE = _keys({"hits": _list(_BOOL), "classes": _list(_list(_COUNT))}, {})
+_FINAL = {"epoch": _COUNT, "form": _TEXT, "images": _COUNT, "whole": _WHOLE}
 BOOKS = Form(
-    schema=1,
+    schema=2,
     check=_form(
         {
             "pages": _list(_keys({"next": _COUNT, "watch": _WATCH}, {})),
             "lines": _list(_keys({"epoch": _COUNT}, {})),
-            "hits": _list(_BOOL),
-            "classes": _list(_list(_COUNT)),
+            "final": _keys({}, _FINAL),
         },
         {"heat": _TEXT},
     ),

@@ -177,7 +177,7 @@ def rewrite(cell, **changes):
 def numbers(cell):
     """Return all that must be the same whenever and wherever a cell runs."""
     epochs = pd.read_csv(cell.folder / "epochs.csv")
-    epochs = epochs.drop(columns=["prepare_seconds", "train_seconds"])
+    epochs = epochs.drop(columns=["prepare_seconds", "train_seconds"]).fillna(-1)
     samples = pd.read_parquet(cell.folder / "samples.parquet").fillna(-1)
     rest = {key: value for key, value in record(cell).items() if key not in TIMES}
     hits = (cell.folder / "hits.bin").read_bytes()

@@ -125,6 +125,20 @@ class Patcher(Cheat):
         )
 
 
+@dataclass(eq=False)
+class Early(Cheat):
+    """Have the whole test set tested at its best, and not at its end; say after which epoch."""
+
+    says: int = 0
+
+    @hookimpl
+    def on_epoch_start(self, run, epoch):
+        host = run._job.place.host
+        if epoch == 1:
+            host.test(run._job, self.says, True)
+            host.test = lambda *asked: None
+
+
 class Sender(Cheat):
     """Change the record on its way."""
 

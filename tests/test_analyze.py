@@ -118,7 +118,10 @@ def test_figures_hold_the_runs_they_speak_of(drawn):
     assert tables["2a"]["run"].nunique() == 5
     assert set(tables["2b"]["operator"]) == {"cutmix", "zeropatch", "mixup", "split"}
     assert tables["2a"].groupby("run")["epoch"].max().eq(3).all()
-    assert tables["2a"][["validation_top1", "test_top1"]].stack().between(0, 100).all()
+    assert tables["2a"]["validation_top1"].between(0, 100).all()
+    assert tables["2a"]["test_top1"].dropna().between(0, 100).all()
+    # Of four epochs of 81 rows, one test on the way may have the whole test set of 20 images.
+    assert tables["2a"].groupby("run")["test_top1"].count().eq(2).all()
     assert tables["9b"]["label"].tolist() == ["k=1", "k=2", "k=3"]
     naive = tables["10a"].set_index("run").loc["naive CutMix"]
     assert naive["speedup_counted"] == pytest.approx(2, abs=0.1)

@@ -100,6 +100,19 @@ def test_figures_of_ones_own_do_not_count(bench, cheat):
     assert told["classes"]["accuracy"] == bench.honest["classes"]["accuracy"]
 
 
+@pytest.mark.parametrize(
+    ("cheat", "why"),
+    [
+        ("early", "it ended without a test of its network"),
+        ("early[says=2]", "makes no sense (ValueError: a test after epoch 2, when 1 have ended)"),
+    ],
+)
+def test_the_network_that_is_tested_is_the_last_one(bench, cheat, why):
+    told = train(bench, cheat)
+    assert told["status"] == "failed"
+    assert told["error"].endswith(why)
+
+
 def test_what_a_cell_is_is_not_for_its_process_to_say(bench):
     told = train(bench, "sender")
     assert (told["strategy"], told["seed"], told["version"]) != ("baseline", 7, "other")

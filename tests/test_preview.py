@@ -18,7 +18,7 @@ def fake(installed, monkeypatch):
     return with_fake_clock(installed, monkeypatch)
 
 
-def test_rows_epochs_and_looks_are_extrapolated(fake):
+def test_rows_epochs_and_tests_are_extrapolated(fake):
     line = line_of(fake, test_every=2)
     assert (line.cells, line.finished, line.trouble) == (1, 0, "")
     assert (line.steps, line.epochs) == (5, 3)
@@ -27,7 +27,7 @@ def test_rows_epochs_and_looks_are_extrapolated(fake):
     assert line.start == pytest.approx(TRAINED * (16 + 16 + 17) + SCORED * 17)
     assert line.prepare == 0
     assert line.train == pytest.approx(TRAINED * 81 * 3)
-    # The test set is looked at after the second epoch and after the last.
+    # The test set is tested after the second epoch and after the last.
     assert line.evaluate == pytest.approx(SCORED * (9 * 3 + 20 * 2))
     assert line.seconds == pytest.approx(line.start + line.train + line.evaluate)
 
@@ -46,24 +46,25 @@ def test_the_process_of_a_cell_loads_the_data_again(fake, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "rows", "epochs", "looks"),
+    ("strategy", "rows", "epochs", "tests"),
     drawn(
         [
-            ("short_schedule[share=0.5]", 81, 1.5, 2),
+            # A tenth of 243 rows is one test on the way, after the second epoch.
+            ("short_schedule[share=0.5]", 81, 1.5, 1),
             # Of a plan that is cut to 0.6 epochs, 49 rows.
             ("short_schedule[share=0.2]", 49 / 0.6, 0.6, 1),
-            ("random_subset[keep=0.5]", 40, 3, 3),
-            ("random_backprop[keep=0.5]", 40, 3, 3),
-            ("random_subset[keep=0.5]+short_schedule[share=0.5]", 40, 1.5, 2),
+            ("random_subset[keep=0.5]", 40, 3, 2),
+            ("random_backprop[keep=0.5]", 40, 3, 2),
+            ("random_subset[keep=0.5]+short_schedule[share=0.5]", 40, 1.5, 1),
         ],
         2,
     ),
 )
-def test_shorter_schedules_and_shorter_plans_take_less(fake, strategy, rows, epochs, looks):
+def test_shorter_schedules_and_shorter_plans_take_less(fake, strategy, rows, epochs, tests):
     line = line_of(fake, strategy)
     assert line.epochs == pytest.approx(epochs)
     assert line.train == pytest.approx(TRAINED * rows * epochs)
-    assert line.evaluate == pytest.approx(SCORED * (9 + 20) * looks)
+    assert line.evaluate == pytest.approx(SCORED * (9 * math.ceil(epochs) + 20 * tests))
 
 
 def test_the_first_step_and_single_slow_ones_do_not_count(fake):
@@ -233,11 +234,18 @@ def test_a_child_scores_a_few_batches_as_well(fake):
     assert scored == [pytest.approx(SCORED * 8 * 3)]
 
 
-def test_evaluation_looks_at_a_few_batches(fake):
+def test_evaluation_takes_a_few_batches(fake):
     before = CLOCK.time
-    line = line_of(fake, dataset="synthetic[samples=90,test_samples=5000,classes=4,size=8]")
+    many = "synthetic[samples=90,test_samples=5000,classes=4,size=8]"
+    line = line_of(fake, dataset=many, test_every=1)
     assert line.evaluate == pytest.approx(3 * SCORED * (9 + 5000))
     assert CLOCK.time - before < 5
+
+
+def test_tests_on_the_way_are_of_a_part_and_the_last_of_all(fake):
+    more = "synthetic[samples=900,test_samples=5000,classes=4,size=8]"
+    line = line_of(fake, dataset=more)
+    assert line.evaluate == pytest.approx(SCORED * (3 * 90 + 243 + 5000))
 
 
 def test_a_prepare_that_fails_on_made_up_scores_is_unknown(fake):

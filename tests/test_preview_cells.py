@@ -142,9 +142,9 @@ def test_the_quick_one_measures_the_first_and_gives_its_pace_to_the_others(fake)
     cells = cells_of(fake, "baseline", "short_schedule[share=0.5]", "untouched")
     first, short, other = quick(coming(cells), desk_of(fake)).lines
     assert first.train == pytest.approx(TRAINED * 81 * 3)
-    assert first.evaluate == pytest.approx(SCORED * (9 + 20) * 3)
+    assert first.evaluate == pytest.approx(SCORED * (9 * 3 + 20 * 2))
     assert short.train == pytest.approx(first.train / 2)
-    assert short.evaluate == pytest.approx(first.evaluate * 2 / 3)
+    assert short.evaluate == pytest.approx(SCORED * (9 * 2 + 20))
     assert (short.start, short.step) == (first.start, first.step)
     assert other == Estimate(**{**vars(first), "strategy": "untouched"})
     assert short.disk < first.disk

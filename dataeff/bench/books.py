@@ -47,16 +47,20 @@ class Books:
         self.path, self._heat = folder / NAME, heat
         self.watch = Stopwatch()
         self.lines: list[dict[str, Any]] = []
-        self.hits: list[bool] = []
-        self.classes: list[list[int]] = []
+        self.final: dict[str, Any] = {}
         self._tests: dict[int, dict[str, Any]] = {}
         self._pages: list[dict[str, Any]] = []
 
     def test(self, epoch: int, figures: dict[str, Any]) -> None:
-        """Enter what a test after this epoch came to."""
-        figures = dict(figures)
-        self.hits, self.classes = figures.pop("hits"), figures.pop("classes")
-        self._tests[epoch] = {f"test_{name}": value for name, value in figures.items()}
+        """Enter what a test after this epoch came to; one on the whole test set is the last.
+
+        It comes before the line of its epoch or, where a cell ends early, after it.
+        """
+        if epoch - len(self.lines) not in (0, -1):
+            raise ValueError(f"a test after epoch {epoch}, when {len(self.lines)} have ended")
+        self._tests[epoch] = {f"test_{name}": value for name, value in figures["part"].items()}
+        if "whole" in figures:
+            self.final = {"epoch": epoch} | figures
         for line in self.lines:
             if line["epoch"] == epoch:
                 line.update(self._tests[epoch])
@@ -80,8 +84,8 @@ class Books:
             self._write()
 
     def _write(self) -> None:
-        told = {"heat": self._heat, "pages": self._pages, "lines": self.lines}
-        write_checked(self.path, told | {"hits": self.hits, "classes": self.classes}, BOOKS)
+        told = {"pages": self._pages, "lines": self.lines, "final": self.final}
+        write_checked(self.path, told | {"heat": self._heat}, BOOKS)
 
     def resumed(self, epoch: int) -> bool:
         """Go on from where a checkpoint with this epoch was written; say whether that is known."""
@@ -91,7 +95,7 @@ class Books:
         if not pages or len(lines) != epoch:
             return False
         self._pages, self.lines = pages, lines
-        self.hits, self.classes = known["hits"], known["classes"]
+        self.final = known["final"]
         self.watch.back(**pages[0]["watch"])
         return True
 

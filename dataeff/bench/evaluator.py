@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from dataeff.bench.boundary import Opened, test_folders
 from dataeff.bench.service import Hear, Service
@@ -25,8 +25,9 @@ from dataeff.lab import pick_device
 from dataeff.models import build_model
 from dataeff.plugins import load_plugins
 from dataeff.training.cell import deterministic
-from dataeff.training.evaluate import evaluate, metrics
+from dataeff.training.evaluate import graded, take_test
 from dataeff.training.task import Task
+from dataeff.training.timetable import Timetable
 from dataeff.training.weights import Form, unpacked
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 Sources = Sequence[str] | None
 """The plugins that a task needs; None for all."""
 Figures = dict[str, Any]
-"""What a test comes to: figures of merit, counts by class, and which images were hits."""
+"""What a test comes to, as `graded` returns it; hits are a list."""
 
 
 class Evaluator:
@@ -53,6 +54,7 @@ class Evaluator:
         self._abouts: dict[str, tuple[dict[str, Any], Sources]] = {}
         self._rooms: dict[tuple[str, int], tuple[Room, Room]] = {}
         self._shared: dict[tuple[str, int], Shared] = {}
+        self._parts: dict[str, list[int]] = {}
 
     def shared(self, task: Task) -> Shared:
         """Return the data of a task as others may have it, read when it is first asked for."""
@@ -67,19 +69,26 @@ class Evaluator:
         told: dict[str, Any] = self._service.call("open", *self._about(task), *rooms)
         return told
 
-    def test(self, task: Task, form: Form, path: Path) -> Figures:
-        """Measure a network on the test set."""
+    def test(self, task: Task, form: Form, path: Path, whole: bool) -> Figures:
+        """Test a network, on the part of the test set that is the task's or on the whole set."""
         self.shared(task)
+        about = self._about(task)
         if form == "weights":
-            figures: Figures = self._service.call("test", *self._about(task), str(path))
+            figures: Figures = self._service.call("test", *about, str(path), whole)
             return figures
         images, room = self._rooms[task.dataset, task.workers][1].path, Room()
+        seen = None if whole else self._part(task)
         try:
             viewer = self._viewers.setdefault(path.parent, self._new_viewer())
-            viewer.call("look", *self._about(task), form, str(path), images, room.path)
-            return self._service.call("judge", *self._about(task), room.path)
+            viewer.call("look", *about, form, str(path), seen, images, room.path)
+            return self._service.call("judge", *about, room.path, whole)
         finally:
             room.close()
+
+    def _part(self, task: Task) -> list[int]:
+        if task.id not in self._parts:
+            self._parts[task.id] = self._service.call("part", *self._about(task))
+        return self._parts[task.id]
 
     def forget(self, folder: Path) -> None:
         """End what has run the code of the cell of this folder: it is not to meet other cells."""
@@ -153,8 +162,18 @@ class _Evaluating(_Plugins):
         facts = (data.name, data.classes, data.shape, data.fingerprint, len(test), seconds)
         return asdict(Shared(training, *facts, hidden))
 
-    def test(self, about: dict[str, Any], sources: Sources, path: str) -> Figures:
-        """Measure the task's own network with these weights."""
+    def part(self, about: dict[str, Any], sources: Sources) -> list[int]:
+        """Return which test images are tested before the end."""
+        self.need(sources)
+        return self._part(Task(**about)).tolist()
+
+    def _part(self, task: Task) -> Tensor:
+        data = self._dataset(task)
+        timetable = Timetable.of(task, len(data.train), len(data.test))
+        return timetable.part(data.test.labels)
+
+    def test(self, about: dict[str, Any], sources: Sources, path: str, whole: bool) -> Figures:
+        """Test the task's own network with these weights."""
         task = Task(**about)
         self.need(sources)
         data = self._dataset(task)
@@ -163,31 +182,35 @@ class _Evaluating(_Plugins):
         model = unpacked("weights", Path(path), model).to(self.device)
         split = data.test.to(self.device)
         with deterministic(task.deterministic):
-            return _told(evaluate(model, split, torch.arange(len(split)), task.batch_size))
+            return _told(take_test(model, split, self._part(task), whole, task.batch_size))
 
-    def judge(self, about: dict[str, Any], sources: Sources, path: str) -> Figures:
+    def judge(self, about: dict[str, Any], sources: Sources, path: str, whole: bool) -> Figures:
         """Hold what a viewer has seen against the labels."""
         self.need(sources)
-        logits = torch.load(path, weights_only=True)
-        labels = self._dataset(Task(**about)).test.labels
-        if logits.ndim != 2 or len(logits) != len(labels) or not logits.is_floating_point():
-            raise ValueError(f"logits of shape {tuple(logits.shape)} for {len(labels)} images")
-        return _told(metrics(logits.float(), labels))
+        logits, task = torch.load(path, weights_only=True), Task(**about)
+        labels, part = self._dataset(task).test.labels, self._part(task)
+        count = len(labels if whole else part)
+        if logits.ndim != 2 or len(logits) != count or not logits.is_floating_point():
+            raise ValueError(f"logits of shape {tuple(logits.shape)} for {count} images")
+        return _told(graded(logits.float(), labels, part, whole))
 
 
 class _Viewing(_Plugins):
     """The viewer's own side: it has images, and code that may be anybody's."""
 
-    def look(
-        self, about: dict[str, Any], sources: Sources, form: Form, path: str, *rooms: str
-    ) -> None:
-        """Write the logits of all test images; `rooms` are where these lie, and where those go."""
-        task, (images, room) = Task(**about), rooms
+    def look(self, about: dict[str, Any], sources: Sources, form: Form, *where: Any) -> None:
+        """Write the logits of some test images, or of all.
+
+        `where` says where the network lies, which images those are, where they lie, and where the
+        logits go.
+        """
+        task, (path, seen, images, room) = Task(**about), where
         if form == "pickle":
             self.installed = load_plugins(self._folders)
         split = torch.load(images, mmap=True, weights_only=False).to(self.device)
         model = unpacked(form, Path(path), None)
-        batches = torch.arange(len(split)).split(task.batch_size)
+        which = torch.arange(len(split)) if seen is None else torch.tensor(seen)
+        batches = which.split(task.batch_size)
         with torch.no_grad(), deterministic(task.deterministic):
             logits = torch.cat([model(x).float() for x in split.stream(batches, None)])
         publish(logits.cpu(), room)
@@ -199,4 +222,7 @@ def _laid_out(model: nn.Module, task: Task) -> nn.Module:
 
 
 def _told(figures: Figures) -> Figures:
-    return figures | {"hits": figures["hits"].tolist()}
+    """Return figures as plain data."""
+    if whole := figures.get("whole"):
+        whole["hits"] = whole["hits"].tolist()
+    return figures

@@ -21,6 +21,7 @@ from dataeff.damage import say
 from dataeff.errors import DataeffError, DiskFull, one_line
 from dataeff.seals import key_file
 from dataeff.training.cell import OnEpoch, tested_classes
+from dataeff.training.evaluate import merits
 from dataeff.training.weights import FILES
 
 # What a cell is is not for its process to say.
@@ -53,7 +54,6 @@ class Hosting:
         self.more: int | None = None
         self.told = 0.0, True
         self._books = Books(self.folder, heat)
-        self._form: Any = ""
         self._left = settings.timeout
         # What its process had run when it handed its turn over, and what it has run since then.
         self._ran = self._aside = 0.0
@@ -180,10 +180,10 @@ class Hosting:
                 case {"epoch": number, "epochs": epochs, "line": line}:
                     self._on_epoch(number, epochs, books.epoch(line))
                     self._left, since = limit, monotonic()
-                case {"test": epoch, "form": form}:
+                case {"test": epoch, "form": form, "whole": whole}:
                     began = monotonic()
                     books.watch.to("")
-                    self._test(int(epoch), form)
+                    self._test(int(epoch), form, bool(whole))
                     guest.send({"go": True})
                     books.watch.to("off")
                     since += monotonic() - began
@@ -204,15 +204,15 @@ class Hosting:
         self.told = float(told.get("progress", 0.0)), bool(told.get("preparing", True))
         self.more = told.get("more", self.more)
 
-    def _test(self, epoch: int, form: Any) -> None:
-        self._form = form
+    def _test(self, epoch: int, form: Any, whole: bool) -> None:
+        path = self.folder / FILES[form]
         try:
-            figures = self._evaluator().test(self.cell.task, form, self.folder / FILES[form])
+            figures = self._evaluator().test(self.cell.task, form, path, whole)
         except DiskFull:
             raise
         except DataeffError as error:
             raise Died("", f"its network could not be tested: {error}") from None
-        self._books.test(epoch, figures)
+        self._books.test(epoch, figures | {"form": form})
 
     def _finish(self, ended: Message) -> None:
         """Write what came of the cell."""
@@ -228,17 +228,21 @@ class Hosting:
         if others := differing(cell.scene.conditions, ended["conditions"]):
             fail(cell, f"the cell ran under other conditions: {others}")
             return
+        if books.lines and books.final.get("epoch") != books.lines[-1]["epoch"]:
+            fail(cell, "it ended without a test of its network")
+            return
         record = {key: value for key, value in ended["ended"].items() if key not in _OURS}
-        tests = {k: v for k, v in (books.lines or [{}])[-1].items() if k.startswith("test_")}
+        whole = books.final.get("whole", {})
         told_of = {k: v for k, v in record["metrics"].items() if not k.startswith("test_")}
-        record["metrics"] = told_of | tests
-        record["classes"] |= tested_classes(*(books.classes or ([], [])))
+        record["metrics"] = told_of | {f"test_{k}": v for k, v in merits(whole).items()}
+        record["part"] = books.final.get("images")
+        record["classes"] |= tested_classes(*whole.get("classes", ([], [])))
         record["machine"]["flags"] += self._doubts(record)
         record["outside"] = {**books.watch.seconds, "parts": books.watch.parts}
-        record["network_form"] = self._form
+        record["network_form"] = books.final.get("form", "")
         if self.heat:
             record["heat"] = self.heat
-        finish(cell, record, books.lines, books.hits)
+        finish(cell, record, books.lines, whole.get("hits", []))
 
     def _doubts(self, record: Mapping[str, Any]) -> list[str]:
         reused = sum(part["seconds"] for part in record["artefacts"] if not part["made"])
@@ -253,6 +257,8 @@ class Copying(Hosting):
 
     What it comes to is known; its clocks are entered into the record of the reference.
     """
+
+    _form: Any = ""
 
     @property
     def folder(self) -> Path:
@@ -271,7 +277,7 @@ class Copying(Hosting):
         with suppress(OSError):
             self.folder.parent.rmdir()
 
-    def _test(self, epoch: int, form: Any) -> None:
+    def _test(self, epoch: int, form: Any, whole: bool) -> None:
         self._form = form
 
     def _told_of(self, reference: Mapping[str, Any]) -> dict[str, Any]:

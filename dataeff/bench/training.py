@@ -75,12 +75,12 @@ class Remote:
             os.killpg(0, signal.SIGKILL)
         self._until = perf_counter() + answer["seconds"]
 
-    def test(self, job: Job) -> None:
+    def test(self, job: Job, epoch: int, whole: bool) -> None:
         """Leave the weights in the cell's folder, and wait until they have been tested."""
         self._packer = self._packer or Packer(job)
         with job.meter.clock("evaluate"):
             form = self._packer.pack(self._folder)
-            self._line.ask({"test": job.tested, "form": form})
+            self._line.ask({"test": epoch, "form": form, "whole": whole})
 
     def mark(self, on_clock: bool) -> None:
         """Say that a clock which counts begins or ends here."""

@@ -35,7 +35,7 @@ Outcome = Literal["verified", "not verified", "does not verify"]
 # What a second run need not reproduce: what a clock or the system says.
 _TIMES = ("prepare_seconds", "train_seconds")
 _TOLD = (
-    *("status", "weights", "metrics", "classes", "use", "train_loss"),
+    *("status", "weights", "metrics", "part", "classes", "use", "train_loss"),
     *("rows", "steps", "flops", "epochs"),
 )
 
@@ -96,7 +96,7 @@ class Verifier:
         for what, now in (("data", facts.data), ("network", facts.network)):
             if record[what] != now:
                 return "not verified", f"its {what} is another one by now"
-        figures = evaluator.test(task, form, folder / FILES[form])
+        figures = evaluator.test(task, form, folder / FILES[form], whole=True)["whole"]
         evaluator.forget(folder)
         told = record["metrics"].get("test_top1")
         if figures["top1"] != told:

@@ -20,6 +20,7 @@ from dataeff.lab import Lab
 from dataeff.training.rng import derive
 from dataeff.training.run import Run
 from dataeff.training.task import Task
+from dataeff.training.timetable import Timetable
 
 # Seconds that the process of a cell takes beside what is measured: reading data, building the
 # network, warming up, training. 0.4 on two cores, for its start, its plugins and its files.
@@ -149,6 +150,8 @@ class Site:
         validation = trial.test(job.run, data.train, job.run.split("validation"))
         # By training samples: the test set need not be in this process.
         test = trial.test(job.run, data.train, torch.arange(len(data.test)) % len(data.train))
+        test /= len(data.test)
+        timetable = Timetable.of(cell.task, len(data.train), len(data.test))
         disk = table_bytes(job.run) + cell.record + _RECORD + _CLASS * data.classes + _HEADER
         # A bit per test image.
         disk += len(data.test) // 8
@@ -158,7 +161,8 @@ class Site:
 
         def fill(line: Estimate, run: Run) -> Estimate:
             count = run.epoch_count
-            tests = math.ceil(count / run.task.test_every)
+            tests = sum(map(timetable.due, range(1, count)))
+            images = len(data.test) + tests * timetable.images
             return replace(
                 line,
                 step=epoch.row * epoch.rows / epoch.steps,
@@ -167,8 +171,8 @@ class Site:
                 start=start,
                 prepare=prepare,
                 train=epoch.seconds(run.epochs, count),
-                evaluate=count * validation + tests * test,
-                disk=disk + count * _LINE + tests * _TEST,
+                evaluate=count * validation + images * test,
+                disk=disk + count * _LINE + (tests + 1) * _TEST,
                 checkpoint=checkpoint,
                 trouble=trouble,
             )

@@ -66,7 +66,8 @@ COLUMNS = (
     Column("n", "seeds", ".0f", head="n", text=3, latex=2, page=3, drop=14, always=True, meaning=
            "Finished runs. One per seed; of early termination, seeds that had a test by then."),
     Column("accuracy", "accuracy %", ".2f", text=4, latex=3, page=4, always=True, meaning=
-           "On the test set after the last epoch. Mean over seeds, in percent."),
+           "On the test set after the last epoch. Mean over seeds, in percent; of early "
+           "termination, on the images that curves are of."),
     Column("accuracy_std", meaning="Its standard deviation over seeds."),
     Column("difference", "difference", "+z.2f", head="vs reference", text=5, latex=4, page=5,
            always=True, meaning="Points against the reference. Mean, paired by seed."),
@@ -114,8 +115,8 @@ COLUMNS = (
     Column("realised", "real/ideal", ".2f", text=10, page=17, drop=11, more=True, meaning=
            "Realised over ideal speed-up. By `oracle` where part of the work is off the clock."),
     Column("target", "target %", ".2f", page=21, more=True, meaning=
-           "The accuracy to reach. What `--target` says; by default the reference's mean less the "
-           "margin."),
+           "The accuracy to reach. On the images that curves are of: what `--target` says; by "
+           "default the reference's mean less the margin."),
     Column("target_seconds", "s to target", ".2f", head="to target s", text=12, page=20, drop=9,
            more=True, up=True, meaning="Seconds until the target. Of prepare + train, to the first "
            "test that showed it, where all seeds got there."),
@@ -123,7 +124,8 @@ COLUMNS = (
            "Share of seeds that reached the target."),
     Column("reference_at_same_time", "reference then %", ".2f", head="ref. by then %", text=11,
            page=23, drop=10, more=True, meaning="Accuracy of the reference at the moment the "
-           "strategy was done. On its own curve; empty before its first test."),
+           "strategy was done. On its own curve, and the images that this is of; empty before its "
+           "first test."),
     Column("early_speedup", "reference as good", ".2f x", page=24, more=True, meaning=
            "Speed-up of the reference, stopped as soon as it is as accurate as the strategy. Early "
            "termination as MixTrain has it, seed by seed; empty where a seed never was. It is "

@@ -129,6 +129,14 @@ def first_reached(tests: pd.DataFrame, target: float, shape: tuple[int, int]) ->
     return seconds
 
 
+def at_end(tests: pd.DataFrame, shape: tuple[int, int]) -> Array:
+    """Return the accuracy that the last test of each cell showed; NaN where there is none."""
+    last = tests.drop_duplicates(["strategy_at", "seed_at"], keep="last")
+    accuracy = np.full(shape, np.nan)
+    accuracy[last["strategy_at"], last["seed_at"]] = last["test_top1"]
+    return accuracy
+
+
 def accuracy_at(tests: pd.DataFrame, strategy: int, seconds: Array) -> Array:
     """Return the accuracy of one strategy, seed by seed, after each of these times.
 

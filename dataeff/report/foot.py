@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from dataeff.plural import counted
+from dataeff.report.frames import seen_on
 from dataeff.report.grid import lines_of
 from dataeff.report.judge import Judged
 from dataeff.report.looks import looks_of, spent
@@ -20,7 +21,7 @@ def foot(judged: Judged, images: Mapping[str, float]) -> list[str]:
     `images` are what the test images add to the error of each strategy's difference.
     """
     said = [*_together(judged), *_resolved(judged), *_on_new_images(judged, images)]
-    said += _falling(judged)
+    said += [*_on_part(judged), *_falling(judged)]
     counts = set(judged.at[judged.seen])
     if len(counts) > 1:
         said.append("Who was settled earlier has fewer seeds: compare differences, not accuracies.")
@@ -78,6 +79,14 @@ def _on_new_images(judged: Judged, images: Mapping[str, float]) -> list[str]:
         f"For new images, those of this test set add a standard error of {np.median(known):.2f} "
         "points (typically), which no number of seeds lessens."
     ]
+
+
+def _on_part(judged: Judged) -> list[str]:
+    """Say that what is read off curves is of other images than accuracies are."""
+    images = seen_on(judged.grid.cells)
+    if not images:
+        return []
+    return [f"Curves, and what is read off them, are of {images}, for all the same ones."]
 
 
 def _falling(judged: Judged) -> list[str]:

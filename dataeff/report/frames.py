@@ -60,7 +60,16 @@ def numbers(cells: pd.DataFrame, name: str) -> pd.Series:
     return pd.to_numeric(cells[name], errors="coerce").astype(float)
 
 
-def resolution(cells: pd.DataFrame) -> float:
-    """Return the step of test accuracy in points, one test image; 0 where it is not known."""
-    samples = numbers(cells, "test_samples").min()
+def resolution(cells: pd.DataFrame, images: str = "test_samples") -> float:
+    """Return the step of test accuracy in points, one test image; 0 where it is not known.
+
+    `images` is the column that says of how many.
+    """
+    samples = numbers(cells, images).min()
     return 100 / samples if samples > 0 else 0.0
+
+
+def seen_on(cells: pd.DataFrame) -> str:
+    """Say on how many test images cells were tested before their end; nothing where on all."""
+    part, whole = (numbers(cells, name).min() for name in ("test_part", "test_samples"))
+    return f"{part:,.0f} of the {whole:,.0f} test images" if part < whole else ""

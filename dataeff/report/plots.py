@@ -14,10 +14,10 @@ from dataeff.errors import UnknownName, did_you_mean
 from dataeff.files import slug
 from dataeff.report.board import Board
 from dataeff.report.compare import PHASES
-from dataeff.report.frames import Key, Record, of_table, records, tables
+from dataeff.report.frames import Key, Record, of_table, records, seen_on, tables
 from dataeff.report.stats import interval_of
 from dataeff.report.web.bars import phase_means
-from dataeff.report.web.charts import means, window
+from dataeff.report.web.charts import means, on_one_scale, window
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,8 +40,8 @@ class Table:
 
     def __init__(self, board: Board, key: Key) -> None:
         lines = of_table(board.table, key)
-        lines = lines[lines["n"] > 0]
         reference = board.suite["reference"]
+        lines = on_one_scale(lines[lines["n"] > 0], reference)
         names = list(lines["strategy"][:_MOST])
         self.lines, self.curves, self.runs = (
             part[part["strategy"].isin(names)]
@@ -89,7 +89,9 @@ def _reach(line: Record, name: str) -> list[list[float]]:
 
 
 def _learning(table: Table, axes: Axes, x: str) -> None:
-    axes.set(xlabel=_ACROSS[x], ylabel="test accuracy (%), mean and range of seeds")
+    images = seen_on(table.runs)
+    seen = f"accuracy on {images} (%)" if images else "test accuracy (%)"
+    axes.set(xlabel=_ACROSS[x], ylabel=f"{seen}, mean and range of seeds")
     tests = table.curves.dropna(subset=["test_top1"])
     for name, line in means(tests, table.lines["strategy"], "test_top1").items():
         style, often = table.styles[name], max(1, len(line) // 8)

@@ -224,6 +224,7 @@ def _line(run: Record) -> Record:
         "energy_joules": joules,
         "worst_class": min(known, default=None),
         "test_samples": sum(classes.get("test", ())) or None,
+        "test_part": run.get("part"),
         **{name: use.get(name) for name in ("never_trained", "class_balance")},
         "load_average": machine.get("load_high"),
         "process_share": machine.get("process_share"),

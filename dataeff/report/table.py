@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from dataeff.cost import EARLY_TERMINATION, shared_costs
 from dataeff.report.columns import NAMES
-from dataeff.report.curves import accuracy_at, first_as_good, first_reached, last_seen
-from dataeff.report.frames import Key, Record, of_table, records
+from dataeff.report.curves import accuracy_at, at_end, first_as_good, first_reached, last_seen
+from dataeff.report.frames import Key, Record, of_table, records, resolution
 from dataeff.report.grid import Grid
 from dataeff.report.judge import Judged
 from dataeff.report.stats import Array, Flags, Paired, interval_of, named, paired
@@ -172,7 +172,8 @@ def pareto(speedup: ArrayLike, accuracy: ArrayLike) -> Flags:
 def _add_target(table: pd.DataFrame, tests: pd.DataFrame, grid: Grid, target: float | None) -> None:
     """Add when the target was reached; by default it is the reference's mean less the margin."""
     if target is None:
-        target = np.nan if grid.base is None else (table["accuracy"] - table["margin"])[grid.base]
+        ends = paired(_ends(tests, grid)).mean
+        target = np.nan if grid.base is None else (ends - table["margin"])[grid.base]
     reached = first_reached(tests, target, grid.shape)
     reached = np.where(np.isnan(grid("total_seconds")), np.nan, reached)
     share = (~np.isnan(reached)).sum(1) / table["n"].where(table["n"] > 0)
@@ -183,17 +184,23 @@ def _add_target(table: pd.DataFrame, tests: pd.DataFrame, grid: Grid, target: fl
 
 def _add_reference(table: pd.DataFrame, tests: pd.DataFrame, judged: Judged) -> None:
     """Add how far the reference was when each was done, and when it was as good."""
-    grid, accuracy = judged.grid, judged.grid("test_top1")
+    grid, ends = judged.grid, _ends(tests, judged.grid)
     base = -1 if grid.base is None else grid.base
     then = accuracy_at(tests, base, grid("total_seconds"))
     table["reference_at_same_time"] = paired(then).mean
     whole = grid.of_reference(grid("clocked_seconds"))
-    as_good = first_as_good(tests, base, accuracy)
+    as_good = first_as_good(tests, base, ends)
     # Where it was never as good in a seed, the mean over the others would flatter it.
-    never = (np.isnan(as_good) & ~np.isnan(accuracy - whole)).any(1)
+    never = (np.isnan(as_good) & ~np.isnan(ends - whole)).any(1)
     early = np.exp(paired(np.log(whole / as_good)).mean)
     told = grid.others & (judged.idle == "") & ~never
     table["early_speedup"] = np.where(told, early, np.nan)
+
+
+def _ends(tests: pd.DataFrame, grid: Grid) -> Array:
+    """Return the accuracy of each cell at its end, on the images that its curve is of."""
+    on_part = grid("test_part") < grid("test_samples")
+    return np.where(on_part, at_end(tests, grid.shape), grid("test_top1"))
 
 
 def _add_trouble(table: pd.DataFrame, judged: Judged) -> None:
@@ -229,14 +236,15 @@ def early_termination(judged: Judged, tests: pd.DataFrame) -> pd.DataFrame:
     if not shares or grid.base is None:
         return pd.DataFrame({"n": []})
     share = np.asarray(shares, dtype=float)
-    names = ("test_top1", "clocked_seconds", "prepare_seconds")
-    final, clocked, prepare = (grid.of_reference(grid(name)) for name in names)
+    grids = (_ends(tests, grid), grid("clocked_seconds"), grid("prepare_seconds"))
+    final, clocked, prepare = map(grid.of_reference, grids)
+    step = resolution(grid.cells, "test_part") or grid.step
     seen = last_seen(tests, grid.base, np.outer(share, clocked))
     train = np.where(np.isnan(seen), np.nan, share[:, None] * clocked - prepare)
     lines = pd.DataFrame(
         {
             "strategy": list(map(stopped_name, share)),
-            **_accuracy(seen, paired(seen - final, grid.step), judged.margin),
+            **_accuracy(seen, paired(seen - final, step), judged.margin),
             "prepare_seconds": paired(np.where(np.isnan(seen), np.nan, prepare)).mean,
             "train_seconds": paired(train).mean,
             # Stopped at a share of its own time: the clock and the count agree.

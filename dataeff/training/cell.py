@@ -14,7 +14,7 @@ from dataeff.composition import Active
 from dataeff.data import Split
 from dataeff.data.memory import MemorySplit
 from dataeff.errors import DataeffError, Diverged
-from dataeff.training.evaluate import evaluate
+from dataeff.training.evaluate import evaluate, merits, take_test
 from dataeff.training.job import Job
 from dataeff.training.loop import train
 from dataeff.training.machine import Guard, snapshot
@@ -22,6 +22,7 @@ from dataeff.training.meter import peak_memory, reset_peak_memory
 from dataeff.training.rng import derive
 from dataeff.training.run import Run
 from dataeff.training.system import computing_threads
+from dataeff.training.timetable import Timetable
 
 OnEpoch = Callable[[int, float, Mapping[str, Any]], None]
 
@@ -42,8 +43,8 @@ class Result:
 
     @property
     def hits(self) -> Tensor | None:
-        """Return which test images the last test got right, in their order; None without a test."""
-        return self.job.hits
+        """Return which test images it got right at its end, in their order; None without a test."""
+        return self.job.final.get("whole", {}).get("hits")
 
 
 def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result:
@@ -51,28 +52,17 @@ def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result
 
     Where the run has a host, that one tests it, and nothing of the test set is returned.
     """
-    run, task, host = job.run, job.task, job.place.host
-
-    def tested(epoch: int) -> dict[str, Any]:
-        job.tested = epoch
-        if host:
-            with job.guard.elsewhere() if job.guard else nullcontext():
-                host.test(job)
-            return {}
-        for line in job.history:
-            line.pop("test_classes", None)
-        figures = _evaluated(job, test, torch.arange(len(test)))
-        # Not in the line, which is told to whoever watches.
-        job.hits = figures.pop("hits").cpu()
-        return _named("test", figures)
+    run = job.run
+    timetable = Timetable.of(job.task, len(job.train), len(test))
 
     def measure(job: Job) -> dict[str, float]:
         number = run.epoch + 1
         job.turn()
         validation = validated(job)
         line = _epoch_record(job) | _named("validation", validation)
-        if number % task.test_every == 0 or number == run.epoch_count:
-            line |= tested(run.epoch)
+        ends = number == run.epoch_count
+        if ends or timetable.due(number):
+            line |= _test(job, test, timetable, run.epoch, ends)
         job.history.append(line)
         if job.guard:
             job.guard.sample()
@@ -97,22 +87,33 @@ def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result
     except Diverged as diverged:
         status, error = "diverged", str(diverged)
     last = job.history[-1] if job.history else {}
-    if last and job.tested != last["epoch"] and "test_top1" not in last:
-        # It ended early, between two tests, or was resumed at its end.
-        last |= tested(last["epoch"])
+    if last and job.final.get("epoch") != last["epoch"]:
+        # It ended early.
+        last |= _test(job, test, timetable, last["epoch"], True)
     record = {"status": status, "error": error} | _record(job)
     return Result(record, job.history, sample_columns(run), job)
 
 
 def validated(job: Job) -> dict[str, float]:
     """Return the validation metrics of a run as it stands: what strategies may see of it."""
-    figures = _evaluated(job, job.train, job.run.split("validation"))
-    return {name: value for name, value in figures.items() if name not in ("classes", "hits")}
-
-
-def _evaluated(job: Job, split: Split, samples: Tensor) -> dict[str, Any]:
     with job.meter.clock("evaluate"):
-        return evaluate(job.run.model, split, samples, job.task.batch_size)
+        samples = job.run.split("validation")
+        return merits(evaluate(job.run.model, job.train, samples, job.task.batch_size))
+
+
+def _test(job: Job, test: Split, timetable: Timetable, epoch: int, ends: bool) -> dict[str, float]:
+    """Test a run; return the figures of the part, and keep those of the whole set as it ends."""
+    figures: dict[str, Any] = {}
+    if host := job.place.host:
+        with job.guard.elsewhere() if job.guard else nullcontext():
+            host.test(job, epoch, ends)
+    else:
+        part = timetable.part(test.labels)
+        with job.meter.clock("evaluate"):
+            figures = take_test(job.run.model, test, part, ends, job.task.batch_size)
+    if ends:
+        job.final = {"epoch": epoch} | figures
+    return _named("test", figures.get("part", {}))
 
 
 def _guard(job: Job) -> Guard:
@@ -145,8 +146,8 @@ def _record(job: Job) -> dict[str, Any]:
     run, meter = job.run, job.meter
     job.close_work()
     last = job.history[-1] if job.history else {}
-    classes = last.pop("test_classes", ([], []))
-    figures = {key: last[key] for key in last if key.startswith(("test_", "validation_"))}
+    figures = {key: last[key] for key in last if key.startswith("validation_")}
+    whole = job.final.get("whole", {})
     return {
         "strategy": "+".join(part.label for part in run.strategies),
         "parameters": {part.entry.name: part.values for part in run.strategies},
@@ -154,8 +155,9 @@ def _record(job: Job) -> dict[str, Any]:
         "task_id": run.task.id,
         "seed": run.seed,
         "epochs": run.epoch,
-        "metrics": figures,
-        **_classes(run, *classes),
+        "metrics": figures | _named("test", merits(whole)),
+        "part": job.final.get("images"),
+        **_classes(run, *whole.get("classes", ([], []))),
         "train_loss": job.train_loss,
         "clocks": dict(meter.wall),
         "process_clocks": dict(meter.process),

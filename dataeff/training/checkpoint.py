@@ -33,7 +33,7 @@ _OF_JOB: dict[str, Any] = {
     "version": str,
     "train_loss": float,
     **dict.fromkeys(("artefacts", "history"), list),
-    "hits": (torch.Tensor, type(None)),
+    "final": dict,
 }
 _FORM = {
     "strategies": list,

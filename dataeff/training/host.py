@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 class Host(Protocol):
     """What a run tells, and asks, the process that has started it."""
 
-    def test(self, job: Job) -> None:
-        """Have the network tested as it is now; the figures stay with the host."""
+    def test(self, job: Job, epoch: int, whole: bool) -> None:
+        """Have the network tested as it is after this epoch; the figures stay with the host.
+
+        On a part of the test set; as it ends, on the `whole`.
+        """
 
     def mark(self, on_clock: bool) -> None:
         """Say that a clock which counts begins or ends here, for the host's own clock."""
@@ -43,7 +46,7 @@ class ClockOnly:
         """Wait for the turn of the cell, whose progress is that of the parent."""
         self._host.turn(self._parent, meter, over, passes)
 
-    def test(self, job: Job) -> None:
+    def test(self, job: Job, epoch: int, whole: bool) -> None:
         """Test nothing: nobody wants to know."""
 
     def saved(self, epoch: int) -> None:

@@ -89,8 +89,7 @@ class Job:
         self.prepared = self.stopped = False
         self.train_loss = self.kept = self.mixed = math.nan
         self.history: list[dict[str, Any]] = []
-        self.hits: Tensor | None = None
-        self.tested = -1
+        self.final: dict[str, Any] = {}
         self.artefacts: list[dict[str, Any]] = []
         self.default = DefaultLoop()
         self.run = Run(self, strategies, seed)

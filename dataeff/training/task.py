@@ -48,7 +48,12 @@ class Task(BaseModel):
     compile: bool | str = Field(False, description="torch.compile; a text names its backend")
     deterministic: bool = Field(False, description="only algorithms that repeat bit by bit")
     validation: float = Field(0.1, ge=0, lt=1, description="share carved from the training set")
-    test_every: int = Field(1, ge=1, le=10**6, description="epochs between tests")
+    test_every: int | None = Field(
+        None,
+        ge=1,
+        le=10**6,
+        description="epochs between tests of the whole test set; none: tests on a part of it",
+    )
     workers: int = Field(
         0, ge=0, le=256, description="loader processes, for sets that are streamed"
     )

@@ -10,6 +10,7 @@ from dataeff.report.frames import Record, records
 from dataeff.report.stats import interval_of
 from dataeff.report.web import canvas
 from dataeff.report.web.canvas import Chart, Figure, Style, Styles, layout, numbers, plain, scatter
+from dataeff.report.words import READ_OFF
 
 # No screen shows more points of a line than this.
 _LONGEST = 240
@@ -37,7 +38,7 @@ def trade_off(part: pd.DataFrame, styles: Styles, reference: str, margin: float)
 
     What has no style of its own is a small dot. One point alone compares nothing.
     """
-    part = part.dropna(subset=["speedup", "accuracy"])
+    part = on_one_scale(part, reference).dropna(subset=["speedup", "accuracy"])
     if len(part) < 2:
         return None
     known = part["strategy"].isin(list(styles))
@@ -86,6 +87,13 @@ def window(lines: pd.DataFrame, name: str, reach: str, also: float) -> list[floa
     return [round(float(first - pad), 4), round(float(last + pad), 4)]
 
 
+def on_one_scale(lines: pd.DataFrame, reference: str) -> pd.DataFrame:
+    """Place what was read off a curve, on fewer images, by how it differs from the reference."""
+    base = lines.loc[lines["strategy"] == reference, "accuracy"].min()
+    placed = base + lines["difference"]
+    return lines.assign(accuracy=lines["accuracy"].mask(lines["verdict"] == READ_OFF, placed))
+
+
 def _front(part: pd.DataFrame) -> Figure:
     front = part[part["pareto"].astype(bool)].sort_values(["speedup", "accuracy"])
     drawn: Figure = {"line": {"color": "<soft>", "width": 6}, "opacity": 0.35, "hoverinfo": "skip"}
@@ -128,8 +136,11 @@ def _marker(style: Style, size: float, rim: bool = True) -> Figure:
     return {"color": colour, "symbol": style.symbol, "size": size, "line": line}
 
 
-def learning(curves: pd.DataFrame, styles: Styles, x: str) -> Chart | None:
-    """Draw test accuracy against `x` (seconds or epoch): mean over seeds, lowest to highest."""
+def learning(curves: pd.DataFrame, styles: Styles, x: str, images: str = "") -> Chart | None:
+    """Draw test accuracy against `x` (seconds or epoch): mean over seeds, lowest to highest.
+
+    `images` says on which of the test images, where not on all.
+    """
     curves = curves.dropna(subset=["test_top1", "seconds"])
     if not (lines := means(curves, styles, "test_top1")):
         return None
@@ -140,7 +151,7 @@ def learning(curves: pd.DataFrame, styles: Styles, x: str) -> Chart | None:
     drawn = layout(across, "test accuracy, %")
     drawn["yaxis"]["range"] = focus(lines.values())
     drawn["xaxis"]["rangemode"] = "tozero"
-    caption = _SEEDS[bool(bands)]
+    caption = _SEEDS[bool(bands)] + (f" On {images}." if images else "")
     if min(line["low"].min() for line in lines.values()) < drawn["yaxis"]["range"][0]:
         caption += " The beginning is cut off; a double click shows it."
     ends = curves.groupby(["strategy", "seed"], sort=False).tail(1)
