@@ -24,8 +24,8 @@ from dataeff.data.sharing import Room, Shared, images_alone, publish
 from dataeff.lab import pick_device
 from dataeff.models import build_model
 from dataeff.plugins import load_plugins
-from dataeff.training.cell import deterministic
 from dataeff.training.evaluate import evaluate, metrics
+from dataeff.training.numerics import numerics
 from dataeff.training.task import Task
 from dataeff.training.weights import Form, unpacked
 
@@ -158,7 +158,7 @@ class _Evaluating(_Plugins):
         model = _laid_out(build(classes=data.classes, shape=data.shape), task)
         model = unpacked("weights", Path(path), model).to(self.device)
         split = data.test.to(self.device)
-        with deterministic(task.deterministic):
+        with numerics(task):
             return _told(evaluate(model, split, torch.arange(len(split)), task.batch_size))
 
     def judge(self, about: dict[str, Any], sources: Sources, path: str) -> Figures:
@@ -184,7 +184,7 @@ class _Viewing(_Plugins):
         split = torch.load(images, mmap=True, weights_only=False).to(self.device)
         model = unpacked(form, Path(path), None)
         batches = torch.arange(len(split)).split(task.batch_size)
-        with torch.no_grad(), deterministic(task.deterministic):
+        with torch.no_grad(), numerics(task):
             logits = torch.cat([model(x).float() for x in split.stream(batches, None)])
         publish(logits.cpu(), room)
 
