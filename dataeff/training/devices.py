@@ -94,6 +94,17 @@ def cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
+def is_accelerated(device: str, dtype: torch.dtype) -> bool:
+    """Say whether a kind of device has instructions for the type: on a CPU, AVX512-BF16 or AMX."""
+    if device == "cuda" and dtype is torch.bfloat16:
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device != "cpu":
+        return True
+    if dtype is torch.float16:
+        return torch.cpu._is_amx_fp16_supported()
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+
+
 def driver_of(device: torch.device) -> str | None:
     """Return the version of a GPU's driver."""
     if device.type != "cuda":

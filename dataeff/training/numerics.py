@@ -20,6 +20,11 @@ def numerics(task: Task) -> Iterator[None]:
 
 def in_force(task: Task) -> dict[str, Any]:
     """Return, for the conditions, how torch computes just now."""
+    return flags() | {"compile_mode": task.compile_mode}
+
+
+def flags() -> dict[str, Any]:
+    """Return what torch's global flags say of precision."""
     conv: Any = getattr(cudnn, "conv", None)
     return {
         "matmul_precision": _read(
@@ -27,7 +32,6 @@ def in_force(task: Task) -> dict[str, Any]:
         ),
         "cudnn_benchmark": cudnn.benchmark,
         "cudnn_tf32": _read(lambda: cudnn.allow_tf32, lambda: conv.fp32_precision == "tf32"),
-        "compile_mode": task.compile_mode,
     }
 
 

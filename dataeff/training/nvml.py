@@ -66,13 +66,17 @@ class Gpu:
         }
         return {word: told.violationTime / 1e9 for word, told in asked.items() if told is not None}
 
+    def processes(self) -> set[int]:
+        """Return the processes that have a context on the GPU."""
+        found = self._ask("nvmlDeviceGetComputeRunningProcesses", self._handle)
+        return {process.pid for process in found or ()}
+
     def foreign_processes(self) -> int | None:
         """Count the processes of others that used the GPU since this was asked last.
 
         Where NVML does not say who used it, all that hold a place on it are counted.
         """
-        found = self._ask("nvmlDeviceGetComputeRunningProcesses", self._handle)
-        pids = {process.pid for process in found or ()}
+        pids = self.processes()
         # In a container, NVML knows processes by numbers that we do not: ours are among them.
         if os.getpid() not in pids:
             return None
