@@ -364,7 +364,10 @@ MISTAKES = {
         ("run", "-d", BLOBS, "-m", "tiny", "--epochs", "0", *S),
         "command line: tasks.synthetic.epochs: Input should be greater than or equal to 0.001 (it ",
     ),
-    "device": ((*TASK, *S, "--device", "tpu"), "at start of device string: tpu); try --device"),
+    "device": (
+        (*TASK, *S, "--device", "tpu"),
+        "Device 'tpu' cannot be used here (Expected one of cpu, cuda",
+    ),
     "data root": (
         ("run", "-d", "cifar10", "-m", "tiny", "--epochs", "1", *S),
         "cifar10 needs a data folder: pass --data-root DIR or set DATAEFF_DATA.",
