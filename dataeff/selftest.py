@@ -20,6 +20,7 @@ import torch
 
 from dataeff.bench.checkup import Examination
 from dataeff.bench.service import Hear, Service
+from dataeff.composition import Active
 from dataeff.errors import DataeffError, Refused, one_line
 from dataeff.hookspecs import hookimpl
 from dataeff.lab import Lab
@@ -27,7 +28,7 @@ from dataeff.plugins import load_plugins
 from dataeff.registry import Entry
 from dataeff.strategy import Strategy
 from dataeff.testing import TASK, as_member, weights
-from dataeff.training.cell import Result, validated
+from dataeff.training.cell import OnEpoch, Result, validated
 from dataeff.training.devices import about_device, device_line
 from dataeff.training.energy import energy_counter
 from dataeff.training.job import NOWHERE, Place
@@ -36,10 +37,10 @@ from dataeff.training.meter import Meter, peak_memory, reset_peak_memory
 from dataeff.training.nvml import Gpu, find_gpu
 from dataeff.training.run import Run
 from dataeff.training.spying import reading_forbidden
+from dataeff.training.task import Task
 
 LIMIT = 300.0
 """Seconds that all checks may take together."""
-_RESIDUAL = "resnet8[width=8]"
 _BYTES = 2**28
 
 
@@ -90,25 +91,29 @@ class Patient:
         """Say that there is no GPU, where that is so."""
         return "" if self.device.type == "cuda" else f"it needs CUDA, and this is {self.device}"
 
-    def train(self, *strategies: Any, place: Place = NOWHERE, **changes: Any) -> Result:
-        """Train the kit's little task with objects or texts, from its start or where it stopped."""
-        on_epoch = changes.pop("on_epoch", None)
+    def active(self, *strategies: str | Strategy) -> list[Active]:
+        """Return the members of a run: those of texts, and objects."""
+        compose = self.lab.composition
+        found = [compose(s).fresh() if isinstance(s, str) else [as_member(s)] for s in strategies]
+        return [part for parts in found for part in parts]
+
+    def task(self, *strategies: str | Strategy, **changes: Any) -> Task:
+        """Return the kit's little task, with a residual network for whoever needs one."""
         task = TASK.model_copy(update=changes)
-        active = [
-            part
-            for one in strategies
-            for part in (
-                self.lab.composition(one).fresh() if isinstance(one, str) else [as_member(one)]
-            )
-        ]
-        try:
-            result = self.lab.run(task, active, 0, place, on_epoch)
-        except Refused:
-            if task.model == _RESIDUAL:
-                raise
-            return self.train(
-                *strategies, place=place, on_epoch=on_epoch, **changes | {"model": _RESIDUAL}
-            )
+        with suppress(Refused), self.lab.started(task, self.active(*strategies), 0):
+            return task
+        return task.model_copy(update={"model": "resnet8[width=8]"})
+
+    def train(
+        self,
+        *strategies: str | Strategy,
+        place: Place = NOWHERE,
+        on_epoch: OnEpoch | None = None,
+        **changes: Any,
+    ) -> Result:
+        """Train that task, from its start or from where it was stopped."""
+        task = self.task(*strategies, **changes)
+        result = self.lab.run(task, self.active(*strategies), 0, place, on_epoch)
         assert result.record["status"] == "finished", result.record["error"]
         assert torch.isfinite(weights(result)).all(), "a weight is not finite"
         return result
@@ -199,12 +204,10 @@ def no_strategy_reads_back(patient: Patient) -> None:
     """No batch waits for the device; on a CPU, by tensors without data."""
 
     def attempt(text: str) -> None:
-        composition = patient.lab.composition(text)
-        if any(part.kind.reads_back for part in composition.parts):
+        active = patient.active(text)
+        if any(part.kind.reads_back for part in active):
             return
-        model = _RESIDUAL if _refuses(patient, text) else TASK.model
-        task = TASK.model_copy(update={"model": model})
-        with patient.lab.started(task, composition.fresh(), 0) as job:
+        with patient.lab.started(patient.task(text), active, 0) as job:
             prepare(job)
             for plan in epoch(job, validated):
                 for _ in batches(job, plan):
@@ -215,14 +218,6 @@ def no_strategy_reads_back(patient: Patient) -> None:
                     pass
 
     patient.try_each(attempt)
-
-
-def _refuses(patient: Patient, text: str) -> bool:
-    try:
-        with patient.lab.started(TASK, patient.lab.composition(text).fresh(), 0):
-            return False
-    except Refused:
-        return True
 
 
 def half_precision_trains(patient: Patient) -> str | None:
