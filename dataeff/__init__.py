@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dataeff.registry import Share, portion
     from dataeff.strategy import Strategy
     from dataeff.training.batch import Batch
+    from dataeff.training.devices import is_accelerated
     from dataeff.training.plan import Plan
     from dataeff.training.run import Run
 
@@ -24,6 +25,7 @@ __all__ = [
     "StrategyConflict",
     "StrategyError",
     "hookimpl",
+    "is_accelerated",
     "portion",
 ]
 
@@ -35,6 +37,7 @@ _HOMES = {
     "dataeff.registry": ("Share", "portion"),
     "dataeff.strategy": ("Strategy",),
     "dataeff.training.batch": ("Batch",),
+    "dataeff.training.devices": ("is_accelerated",),
     "dataeff.training.plan": ("Plan",),
     "dataeff.training.run": ("Run",),
 }

@@ -70,7 +70,7 @@ RECORD = Form(
         },
         {
             **dict.fromkeys(("suite", "error", "ended", "no_effect"), _maybe(_TEXT)),
-            **dict.fromkeys(("data", "network", "version"), _maybe(_TEXT)),
+            **dict.fromkeys(("data", "network", "version", "peak_memory_of"), _maybe(_TEXT)),
             **dict.fromkeys(("metrics", "process_clocks", "phases", "rows"), _FIGURES),
             **dict.fromkeys(("steps", "epochs", "train_loss", "peak_memory"), _maybe(_NUMBER)),
             **dict.fromkeys(("ranked", "control"), _BOOL),
@@ -79,7 +79,7 @@ RECORD = Form(
             "energy": _maybe(_by_name(_NUMBER)),
             "classes": _maybe(_CLASSES),
             "use": _maybe(_FIGURES),
-            "machine": _maybe(_keys({}, {"flags": _list(_TEXT)})),
+            "machine": _maybe(_keys({}, {"flags": _list(_TEXT), "device_line": _maybe(_TEXT)})),
             "artefacts": _maybe(_list(_REUSED)),
             "columns": _by_name(),
             "outside": _maybe(_keys({"start": _AMOUNT, "parts": _POSITIVE}, {"off": _AMOUNT})),

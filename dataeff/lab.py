@@ -17,8 +17,10 @@ from dataeff.data.sharing import Shared
 from dataeff.errors import DataeffError
 from dataeff.models import build_model
 from dataeff.plugins import Installed
-from dataeff.training.cell import OnEpoch, Result, deterministic, train_cell
+from dataeff.training.cell import OnEpoch, Result, train_cell
+from dataeff.training.devices import torchs_reason
 from dataeff.training.job import NOWHERE, Ground, Job, Place
+from dataeff.training.numerics import numerics
 from dataeff.training.possible import check_possible
 from dataeff.training.rng import forked
 from dataeff.training.task import Task
@@ -103,10 +105,10 @@ class Lab:
 
     @contextmanager
     def working(self, task: Task, strategies: Sequence[Active]) -> Iterator[None]:
-        """Leave no trace in the process: global random state, deterministic algorithms."""
+        """Leave no trace in the process: global random state, how torch computes."""
         if self.device.type != "cpu" and self.device.index is not None:
             torch.accelerator.set_device_index(self.device.index)
-        with forked(self.device), deterministic(task.deterministic), blaming(strategies):
+        with forked(self.device), numerics(task), blaming(strategies):
             yield
 
     def run(
@@ -134,8 +136,10 @@ def pick_device(name: str = "auto") -> torch.device:
         device = torch.device(name)
         # The zero is written and read: a device without data is none to train on.
         torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError, NotImplementedError):
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise DataeffError(
-            f"Device {name!r} cannot be used here; try --device cpu or auto."
+            f"Device {name!r} cannot be used here ({torchs_reason(error)}); try --device cpu or "
+            "auto."
         ) from None
-    return device
+    # Tensors of "cpu:0" say that they are on "cpu".
+    return torch.device("cpu") if device.type == "cpu" else device

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils.benchmark import Timer
 
-from dataeff import Strategy, hookimpl
+from dataeff import Strategy, hookimpl, is_accelerated
 
 
 @hookimpl
@@ -82,17 +82,6 @@ class AMP(Strategy):
             "amp_skipped_steps": int(self.skipped),
             "amp_note": "" if fast else slow,
         }
-
-
-def is_accelerated(device, dtype):
-    """Say whether this device has instructions for the type: on a CPU, AVX512-BF16 or AMX."""
-    if device == "cuda" and dtype is torch.bfloat16:
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    if device != "cpu":
-        return True
-    if dtype is torch.float16:
-        return torch.cpu._is_amx_fp16_supported()
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
 def probed_speedup(device, dtype):

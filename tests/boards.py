@@ -214,6 +214,7 @@ def _measure(draw, methods, controls, task, conditions, seeds, epochs, classes):
         trouble="",
         note="",
         conditions=conditions,
+        device="On cpu (a processor, 2 threads): torch is built without CUDA.",
         **dict.fromkeys((f"published_{name}" for name in PUBLISHED), np.nan),
         published_source="",
     )

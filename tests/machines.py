@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from types import SimpleNamespace
 
 import torch
@@ -75,10 +76,15 @@ class Nvml:
     class NVMLError(Exception):
         pass
 
+    class NVMLError_NotFound(NVMLError):
+        pass
+
     def __init__(self, uuid="GPU-1234-abcd"):
         self.uuid = uuid
         self.pids, self.bits, self.millijoules = [os.getpid()], 0, 5000
         self.clocks = {1: 1500, 2: 9000}
+        # Nanoseconds by policy, and who used it; None is a GPU that does not say.
+        self.violations, self.used = None, None
         self.broken = set()
 
     def _answer(self, name, handle, value):
@@ -110,6 +116,24 @@ class Nvml:
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle):
         return self._answer("pids", handle, [SimpleNamespace(pid=pid) for pid in self.pids])
+
+    def nvmlDeviceGetViolationStatus(self, handle, policy):
+        if self.violations is None:
+            raise self.NVMLError("not supported")
+        seen = SimpleNamespace(violationTime=self.violations.get(policy, 0))
+        return self._answer("violations", handle, seen)
+
+    def nvmlDeviceGetProcessUtilization(self, handle, since):
+        if self.used is None:
+            raise self.NVMLError("not supported")
+        if not self.used:
+            raise self.NVMLError_NotFound
+        return self._answer("used", handle, self.used)
+
+    def use(self, pid, percent, ago=0.0):
+        """Say that a process has used the GPU."""
+        at = time.time_ns() // 1000 + 1000 - round(ago * 1e6)
+        self.used = [*self.used, SimpleNamespace(pid=pid, timeStamp=at, smUtil=percent)]
 
     def nvmlDeviceGetTotalEnergyConsumption(self, handle):
         return self._answer("energy", handle, self.millijoules)

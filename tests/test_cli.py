@@ -185,7 +185,8 @@ def test_results_of_names_with_dots_are_found_again():
 def test_a_failed_cell_gives_exit_code_1_and_is_named(loose):
     result = call(*ADHOC, "-s", "baseline", "-s", "broken", "--seeds", "1", "--plugins-dir", loose)
     assert result.exit_code == 1
-    (line,) = result.stderr.splitlines()
+    where, line = result.stderr.splitlines()
+    assert where.startswith("On cpu (")
     assert line.startswith("Failed: synthetic broken seed 0: StrategyError: broken, in prepare: ")
     trace = Path(line[line.index("(see ") + 5 : -1])
     assert "second line" in trace.read_text()
@@ -363,7 +364,10 @@ MISTAKES = {
         ("run", "-d", BLOBS, "-m", "tiny", "--epochs", "0", *S),
         "command line: tasks.synthetic.epochs: Input should be greater than or equal to 0.001 (it ",
     ),
-    "device": ((*TASK, *S, "--device", "tpu"), "Device 'tpu' cannot be used here; try --device"),
+    "device": (
+        (*TASK, *S, "--device", "tpu"),
+        "Device 'tpu' cannot be used here (Expected one of cpu, cuda",
+    ),
     "data root": (
         ("run", "-d", "cifar10", "-m", "tiny", "--epochs", "1", *S),
         "cifar10 needs a data folder: pass --data-root DIR or set DATAEFF_DATA.",

@@ -10,7 +10,7 @@ from machines import CPU, CUDA, Box, Nvml, put_nvml
 
 from dataeff.bench import conditions as stamped
 from dataeff.plugins import Plugin
-from dataeff.training import system
+from dataeff.training import devices, system
 
 
 @pytest.fixture
@@ -61,26 +61,9 @@ def test_conditions_of_a_gpu(put, monkeypatch):
     assert (facts["device_name"], facts["memory_gib"]) == ("A GPU", 80)
     assert (facts["driver"], facts["cuda"], facts["cudnn"]) == ("535.104.05", "12.6", 90501)
     put(None)
-    monkeypatch.setattr(stamped, "kernel_driver", lambda: "535.104.05")
+    monkeypatch.setattr(devices, "kernel_driver", lambda: "535.104.05")
     facts = stamped.conditions(CUDA)
     assert facts["driver"] == "535.104.05"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023",
-        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  535.104.05  Release Build",
-    ],
-)
-def test_the_driver_is_known_without_nvml(tmp_path, line):
-    assert stamped.kernel_driver(tmp_path) is None
-    path = tmp_path / "proc/driver/nvidia/version"
-    path.parent.mkdir(parents=True)
-    path.write_text("")
-    assert stamped.kernel_driver(tmp_path) is None
-    path.write_text(f"{line}\nGCC version:  gcc version 12.2.0\n")
-    assert stamped.kernel_driver(tmp_path) == "535.104.05"
 
 
 def git(folder, *arguments):

@@ -27,6 +27,7 @@ def seeds(name, points=0.0, share=1.0, busy=(), **more):
             {"forward": 10 * share * (5.0 if seed in busy else 1 + 0.01 * LUCK[place % 9, seed])},
             flops=300.0 * share,
             contended="others were busy" if seed in busy else "",
+            device="cpu",
             **more,
         )
         for seed in range(5)

@@ -7,18 +7,27 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from machines import CPU, CUDA, Nvml, OldNvml, put_nvml
+from machines import CPU, CUDA, Box, Nvml, OldNvml, put_nvml
 
 from dataeff.training import energy
 from dataeff.training.energy import energy_counter
 from dataeff.training.machine import Guard, snapshot
 from dataeff.training.nvml import find_gpu
+from dataeff.training.system import parent_of
+
+SECOND = 10**9
+"""In nanoseconds, as NVML counts violations."""
 
 
 @pytest.fixture
 def put(monkeypatch):
     """Return a function that puts a pynvml, and a CUDA device that torch knows, in place."""
     return partial(put_nvml, monkeypatch)
+
+
+@pytest.fixture
+def box(tmp_path, monkeypatch):
+    return Box(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("uuid", ["GPU-1234-abcd", "MIG-1234-abcd"])
@@ -52,6 +61,40 @@ def test_others_on_the_gpu(put, monkeypatch):
     assert gpu.foreign_processes() == 1
     nvml.pids = [os.getpid(), os.getppid()]
     assert gpu.foreign_processes() == 0
+
+
+def test_who_is_idle_on_the_gpu_does_not_contend(put):
+    nvml = put(Nvml())
+    nvml.pids, nvml.used = [os.getpid(), 10**9, 10**9 + 1], []
+    gpu = find_gpu(CUDA)
+    assert gpu.foreign_processes() == 0, "nobody has used it"
+    nvml.use(os.getpid(), 99)
+    nvml.use(10**9, 1)
+    nvml.use(10**9 + 1, 80, ago=60)
+    assert gpu.foreign_processes() == 0, "one has next to nothing, another has long ago"
+    nvml.use(10**9, 40)
+    nvml.use(10**9, 60)
+    assert gpu.foreign_processes() == 1
+    nvml.broken = {"used"}
+    assert gpu.foreign_processes() == 2, "who uses it is not known: all are counted"
+
+
+def test_what_the_same_run_has_started_waits_for_its_turn(put, monkeypatch):
+    nvml = put(Nvml())
+    nvml.pids = [os.getpid(), 10**9, 10**9 + 1]
+    parents = {10**9: os.getppid(), 10**9 + 1: 5}
+    monkeypatch.setattr("dataeff.training.nvml.parent_of", parents.get)
+    gpu = find_gpu(CUDA)
+    assert gpu.foreign_processes() == 2, "a shell starts what has nothing to do with each other"
+    monkeypatch.setattr("multiprocessing.parent_process", lambda: SimpleNamespace(pid=7))
+    assert gpu.foreign_processes() == 1
+
+
+def test_who_started_a_process(box):
+    box.process("77", 1)
+    assert parent_of(77, box.root) == 1
+    assert parent_of(78, box.root) is None
+    assert parent_of(os.getpid()) == os.getppid()
 
 
 def test_in_a_container_nobody_knows_who_is_who(put):
@@ -105,6 +148,26 @@ def test_the_guard_keeps_the_worst_that_a_gpu_said(put):
         "1 other process was on the GPU",
         "the GPU was throttled (thermal)",
     ]
+
+
+def test_what_held_a_gpu_back_is_counted_from_start_to_end(put, box):
+    nvml = put(Nvml())
+    nvml.violations = {0: 5 * SECOND, 1: 7 * SECOND, 3: 0, 4: 0}
+    guard = Guard(CUDA, 1, root=box.root)
+    nvml.bits = 0x20
+    box.now += 10
+    assert guard.record(1, 1)["gpu_throttle"] == [], "of the moment, where counters tell more"
+    nvml.violations |= {0: 9 * SECOND, 1: 7.05 * SECOND, 4: 10 * SECOND}
+    assert guard.record(1, 1)["gpu_throttle"] == ["power cap"]
+    nvml.violations[1] = 7.2 * SECOND
+    seen = guard.record(1, 1)
+    assert "the GPU was throttled (thermal)" in seen["flags"]
+    resumed = Guard(CUDA, 1, root=box.root)
+    resumed.load_state_dict(json.loads(json.dumps(guard.state_dict())))
+    box.now += 10
+    assert resumed.record(1, 1)["gpu_throttle"] == ["power cap", "thermal"]
+    nvml.broken = {"violations"}
+    assert Guard(CUDA, 1, root=box.root).record(1, 1)["gpu_throttle"] == ["thermal"]
 
 
 def test_gpu_clocks_of_the_moment(put):

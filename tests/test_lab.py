@@ -10,7 +10,7 @@ from probes import fresh_job
 import dataeff.composition
 import dataeff.lab
 from dataeff import DataeffError, Strategy, hookimpl
-from dataeff.lab import Lab, pick_device
+from dataeff.lab import Lab
 from dataeff.testing import TASK, train_tiny
 from dataeff.training.job import Place
 
@@ -89,12 +89,6 @@ def test_a_run_that_is_set_up_leaves_no_trace_in_the_process(installed):
         assert job.run.epoch == 0
     assert not torch.are_deterministic_algorithms_enabled()
     assert torch.equal(torch.get_rng_state(), before)
-
-
-@pytest.mark.parametrize("name", ["cuda:77", "meta", "nonsense"])
-def test_a_device_that_cannot_be_used_is_said_so(name):
-    with pytest.raises(DataeffError, match=f"Device '{name}' cannot be used here"):
-        pick_device(name)
 
 
 # Seconds of a strategy's own ----------------------------------------------------------------------

@@ -15,7 +15,7 @@ from dataeff.report.board import read_board, write_tables
 from dataeff.report.columns import NAMES
 from dataeff.report.terminal import markdown, plain_text, rich_tables
 
-TEXTS = ["verdict", "sentence", "trouble", "note", "against_line", "published_source"]
+TEXTS = ["verdict", "sentence", "trouble", "note", "against_line", "device", "published_source"]
 
 
 @pytest.fixture
@@ -326,6 +326,15 @@ def test_a_column_that_a_strategy_reports_cannot_replace_a_measured_one(folder):
     folder.add("base", 0, 90.0, columns={"test_top1": 100.0, "seed": 7, "temperature": 0.5})
     line = folder.board().runs.iloc[0]
     assert (line["test_top1"], line["seed"], line["temperature"]) == (90, 0, 0.5)
+
+
+def test_a_line_says_where_it_ran(folder):
+    said = "On cpu (A processor, 2 threads): torch is built without CUDA."
+    folder.add("base", 0, 90.0, machine={"flags": [], "device_line": said})
+    folder.add("base", 1, 90.0, machine={"flags": [], "device_line": said}).add("base", 2, 90.0)
+    board = folder.board()
+    assert board.runs["device"].tolist() == [said, said, ""], "older records do not know"
+    assert board.table["device"].tolist() == [said]
 
 
 def test_published_figures_stand_beside_the_measured_ones(filled):

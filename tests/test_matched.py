@@ -104,7 +104,7 @@ def test_a_pattern_without_a_value_is_a_failure(ticking, tmp_path):
     given = ["--plugins-dir", plugin.parent, "-s", "odd[keep=?]", "--match", "random_subset"]
     result = call(*ADHOC, *given, "--seeds", "1", "--no-controls")
     assert result.exit_code == 1
-    (line,) = result.stderr.splitlines()
+    line = result.stderr.splitlines()[-1]
     assert line == (
         "Failed: synthetic odd[keep=?]: odd[keep=0.333], in prepare: ValueError: as asked"
     )

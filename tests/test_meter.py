@@ -1,6 +1,7 @@
 """The meter: exclusive clocks, phases that add up, counts by hand, FLOPs by shape."""
 
 import mmap
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -291,9 +292,22 @@ def test_a_cell_stamps_its_energy(installed, power):
 
 def test_peak_memory_sees_what_was_allocated():
     reset_peak_memory(CPU)
-    before = peak_memory(CPU)
+    before, whose = peak_memory(CPU)
+    assert whose == "process"
     # Fresh pages: an allocator may hand out again what it has kept.
     block = mmap.mmap(-1, 64 * 2**20)
     block.write(b"x" * len(block))
-    assert peak_memory(CPU) - before > 48 * 2**20
+    assert peak_memory(CPU)[0] - before > 48 * 2**20
     del block
+
+
+def test_the_peak_of_a_device_is_its_own_where_it_knows(monkeypatch):
+    freed = []
+    metal = SimpleNamespace(driver_allocated_memory=lambda: 5, empty_cache=lambda: freed.append(1))
+    modules = {"xpu": SimpleNamespace(max_memory_allocated=lambda device: 7), "mps": metal}
+    monkeypatch.setattr("torch.get_device_module", lambda device: modules.get(device.type))
+    assert peak_memory(torch.device("xpu")) == (7, "device")
+    assert peak_memory(torch.device("mps")) == (5, "driver")
+    reset_peak_memory(torch.device("mps"))
+    assert freed
+    assert peak_memory(torch.device("hpu"))[1] == "process"

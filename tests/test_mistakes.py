@@ -345,7 +345,8 @@ def test_what_is_refused_on_the_cpu_alone_is_run_elsewhere(monkeypatch):
     ran = []
     monkeypatch.setattr("dataeff.bench.runner.run_cells", lambda *arguments: ran.append(arguments))
     # Another device than the CPU, to who goes by its name; it is there on every machine.
-    there = ["--device", "cpu:0"]
+    monkeypatch.setattr("dataeff.lab.pick_device", torch.device)
+    there = ["--device", "cpu:0", "--in-process"]
     mistake(*ADHOC, *there, "-s", "choosy[least=99]")
     assert not ran
     call(*ADHOC, *there, "-s", "choosy[device=cpu]")

@@ -1,6 +1,7 @@
 """Schedules as functions of progress, and the optimizers."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -66,6 +67,25 @@ def test_optimizers(options, kind):
 
 
 @pytest.mark.parametrize(
+    ("device", "kernel"),
+    [("cpu", "fused"), ("cuda", "fused"), ("mps", "fused"), ("xpu", "fused"), ("hpu", "foreach")],
+)
+def test_optimizers_have_the_fastest_kernel_of_the_device(device, kernel, monkeypatch):
+    asked = {}
+
+    class Optimizer:
+        param_groups = ()
+
+        def __init__(self, parameters, **options):
+            asked.update(options)
+
+    monkeypatch.setattr("torch.optim.SGD", Optimizer)
+    parameter = SimpleNamespace(requires_grad=True, device=torch.device(device))
+    build_optimizer(task(), SimpleNamespace(parameters=lambda: [parameter]))
+    assert asked.keys() & {"fused", "foreach"} == {kernel}
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"nesterov": True, "momentum": 0}, "nesterov"),
@@ -75,6 +95,10 @@ def test_optimizers(options, kind):
         ({"schedule": "step", "milestones": (30,)}, "before the end"),
         ({"warmup": 10}, "warmup"),
         ({"epochs": 0}, "epochs"),
+        ({"compile_mode": "default"}, "compile = true"),
+        ({"compile_mode": "reduce-overhead", "compile": "eager"}, "torch's own compiler"),
+        ({"compile_mode": "fastest", "compile": True}, "reduce-overhead"),
+        ({"deterministic": True, "cudnn_benchmark": True}, "exclude each other"),
     ],
 )
 def test_options_that_do_not_fit_together(options, message):

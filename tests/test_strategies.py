@@ -6,12 +6,12 @@ from itertools import pairwise
 import pytest
 import torch
 import torch.nn.functional as F
-from dataeff_plugins.amp import AMP, is_accelerated
+from dataeff_plugins.amp import AMP
 from dataeff_plugins.random_backprop import draw, kept_per_batch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataeff import hookimpl, portion
+from dataeff import hookimpl, is_accelerated, portion
 from dataeff.testing import TASK, train_tiny, weights
 from dataeff.training.optimizing import schedule
 

@@ -17,6 +17,7 @@ from dataeff.checked import write_checked
 from dataeff.files import slug
 from dataeff.forms import RECORD
 from dataeff.training.artefact import Shelf
+from dataeff.training.numerics import expected
 from dataeff.training.task import Task
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Scene:
     def of(cls, name: str, task: Task, desk: Desk, stamp: dict[str, Any]) -> Self:
         """Look at the task's data and network; fail with one sentence where there are none."""
         facts = desk.facts(task)
+        stamp = stamp | {"conditions": stamp["conditions"] | expected(task)}
         return cls(name, task, facts.data, facts.network, **stamp)
 
     @cached_property

@@ -14,15 +14,15 @@ from typing import Any
 
 import torch
 
+from dataeff.training.devices import cpu_name, device_name, driver_of
 from dataeff.training.heap import keeps_heap
-from dataeff.training.nvml import find_gpu
 from dataeff.training.system import cores, memory_gib
 
 _PACKAGE = Path(__file__).parent.parent
 
 
 def conditions(device: torch.device) -> dict[str, Any]:
-    """Return device, driver, memory, library versions, threads and precision flags."""
+    """Return device, driver, memory, library versions and threads; a task adds its numerics."""
     libraries = ("dataeff", "torch", "torchvision", "timm")
     return {
         "device": device.type,
@@ -36,9 +36,6 @@ def conditions(device: torch.device) -> dict[str, Any]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         **{name: version(name) for name in libraries},
-        "matmul_precision": torch.get_float32_matmul_precision(),
-        "cudnn_benchmark": torch.backends.cudnn.benchmark,
-        "cudnn_tf32": torch.backends.cudnn.allow_tf32,
     }
 
 
@@ -47,21 +44,13 @@ def conditions_id(values: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def device_name(device: torch.device) -> str:
-    """Return the marketing name of the device."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return cpu_name() if device.type == "cpu" else device.type
-
-
 def device_facts(device: torch.device) -> dict[str, Any]:
     """Return the device's memory, roughly, and its driver."""
     if device.type != "cuda":
         return {"memory_gib": _about(memory_gib()), "driver": None, "cuda": None, "cudnn": None}
-    gpu = find_gpu(device)
     return {
         "memory_gib": _about(torch.cuda.get_device_properties(device).total_memory / 2**30),
-        "driver": (gpu and gpu.driver()) or kernel_driver(),
+        "driver": driver_of(device),
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),
     }
@@ -73,25 +62,6 @@ def _about(gib: float | None) -> int | None:
         return None
     step = 2 ** max(0, math.floor(math.log2(gib)) - 2)
     return step * round(gib / step + 0.25)
-
-
-def kernel_driver(root: Path = Path("/")) -> str | None:
-    """Return the version of NVIDIA's kernel module, for who has no NVML."""
-    # "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023"
-    with suppress(OSError, IndexError):
-        line = (root / "proc/driver/nvidia/version").read_text().splitlines()[0]
-        return next((word for word in line.split() if word[0].isdigit() and "." in word), None)
-    return None
-
-
-def cpu_name() -> str:
-    """Return the processor's name as the system knows it."""
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
 
 
 # Provenance: stamped, not compared ---------------------------------------------------------------

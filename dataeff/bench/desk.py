@@ -131,6 +131,10 @@ class Desk:
         """List the plugins: name, version, source, and why one is broken."""
         return self._asked.call("plugins")
 
+    def device_line(self) -> str:
+        """Say where runs are, and why not on CUDA."""
+        return self._asked.call("device_line")
+
     def suite_file(self, name: str) -> Path:
         """Return the file of a suite that is registered by name."""
         return Path(self._asked.call("suite_file", name))

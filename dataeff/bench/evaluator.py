@@ -24,8 +24,8 @@ from dataeff.data.sharing import Room, Shared, images_alone, publish
 from dataeff.lab import pick_device
 from dataeff.models import build_model
 from dataeff.plugins import load_plugins
-from dataeff.training.cell import deterministic
 from dataeff.training.evaluate import graded, take_test
+from dataeff.training.numerics import numerics
 from dataeff.training.task import Task
 from dataeff.training.timetable import Timetable
 from dataeff.training.weights import Form, unpacked
@@ -181,7 +181,7 @@ class _Evaluating(_Plugins):
         model = _laid_out(build(classes=data.classes, shape=data.shape), task)
         model = unpacked("weights", Path(path), model).to(self.device)
         split = data.test.to(self.device)
-        with deterministic(task.deterministic):
+        with numerics(task):
             return _told(take_test(model, split, self._part(task), whole, task.batch_size))
 
     def judge(self, about: dict[str, Any], sources: Sources, path: str, whole: bool) -> Figures:
@@ -211,7 +211,7 @@ class _Viewing(_Plugins):
         model = unpacked(form, Path(path), None)
         which = torch.arange(len(split)) if seen is None else torch.tensor(seen)
         batches = which.split(task.batch_size)
-        with torch.no_grad(), deterministic(task.deterministic):
+        with torch.no_grad(), numerics(task):
             logits = torch.cat([model(x).float() for x in split.stream(batches, None)])
         publish(logits.cpu(), room)
 

@@ -134,7 +134,7 @@ def _train(line: Line, order: Order, boundary: Boundary) -> None:
         result = lab.run(order.task, composition, order.seed, place, host.epoch)
     boundary.check()
     write_samples(order.folder, result)
-    found = conditions(lab.device)
+    found = conditions(lab.device) | result.in_force
     line.send({"ended": result.record, "left": boundary.left_behind(), "conditions": found})
 
 

@@ -22,6 +22,7 @@ from dataeff.models.build import is_theirs
 from dataeff.models.identity import identity_of
 from dataeff.notation import parse_one
 from dataeff.plugins import load_plugins
+from dataeff.training.devices import about_device, device_line
 from dataeff.training.task import Task
 
 Told = dict[str, Any]
@@ -53,6 +54,10 @@ class Work:
     def plugins(self) -> list[Told]:
         """List the plugins, broken ones included."""
         return [asdict(plugin) for plugin in self.lab.installed.plugins]
+
+    def device_line(self) -> str:
+        """Say where runs are, and why not on CUDA."""
+        return device_line(about_device(self.lab.device))
 
     def suite_file(self, name: str) -> str:
         """Return the file of a suite that is registered by name."""

@@ -56,6 +56,8 @@ def analyze(analysis, suite, results, plugin_dirs, **options):
         def hear(told: Any) -> None:
             if isinstance(told, str):
                 console.print(printable(told), markup=False, soft_wrap=True)
+            elif "note" in told:
+                echo(told["note"], err=True)
             else:
                 watch.show(**told)
 

@@ -13,6 +13,7 @@ from dataeff.errors import DataeffError, UnknownName, did_you_mean
 from dataeff.lab import Lab, pick_device
 from dataeff.notation import parse_one
 from dataeff.plugins import load_plugins
+from dataeff.training.devices import about_device, device_line
 
 if TYPE_CHECKING:
     from dataeff.bench.runner import Event
@@ -26,6 +27,7 @@ class Drawing:
         self, tell: Callable[[Any], None], folders: Sequence[Path], broken: Mapping[str, str]
     ) -> None:
         self._tell, self._installed = tell, load_plugins(folders, broken)
+        self._note = ""
 
     def draw(self, order: dict[str, Any]) -> str:
         """Draw what the options of a command ask for; return the folder of the figures."""
@@ -48,6 +50,7 @@ class Drawing:
         device = str(pick_device(order["device"]))
         root = order["data_root"] and Path(order["data_root"])
         lab = Lab(self._installed, device, root)
+        self._note = device_line(about_device(lab.device))
         # A suite needs a strategy, even where the analysis brings its own.
         strategies = [] if order["suite"] else ["baseline"]
         chosen = choose_suite(Desk.beside(lab), order["suite"], strategies, order)
@@ -74,6 +77,10 @@ class Drawing:
         )
 
     def _watch(self, event: Event) -> None:
+        if self._note:
+            # Now it is certain that anything is trained.
+            self._tell({"note": self._note})
+            self._note = ""
         known = {"kind": event.kind, "title": event.cell.title, "share": event.share}
         self._tell(known | {"record": event.record})
 

@@ -244,12 +244,14 @@ def _coming_looks(costs: Preview, schedule: Schedule) -> list[str]:
 
 
 def _warn(schedule: Schedule, desk: Desk) -> None:
-    """Say before the run where a test set cannot resolve the margin."""
+    """Say before the run where it will be, and where a test set cannot resolve the margin."""
     from dataeff.bench.results import settled
     from dataeff.report.margin import Resolution, unresolved
 
     suite = schedule.suite
     coming = {cell.task_name for cell in schedule.cells if not settled(cell.record())}
+    if coming:
+        click.echo(desk.device_line(), err=True)
     for name, task in suite.tasks.items():
         if name not in coming:
             continue

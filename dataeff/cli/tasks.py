@@ -31,5 +31,5 @@ def _default(key: catalogue.Offer) -> str:
 
 def _meaning(key: catalogue.Offer) -> str:
     """Return what a key means, and which values it may take where these have names."""
-    choices = re.findall(r"'(\w+)'", key["type"])
+    choices = re.findall(r"'([\w-]+)'", key["type"])
     return key["meaning"] + (f" ({', '.join(choices)})" if choices else "")

@@ -126,14 +126,11 @@ class FashionMnist(ImageSet):
 
     def read(self, root: Path | None) -> Raw:
         """Read the files that torchvision downloads, or else those of Debian's package."""
-        places = [] if root is None else [root / "FashionMNIST" / "raw"]
-        for place in [*places, DEBIAN_FASHION_MNIST]:
-            files = [_packed_or_not(place / name) for name in FASHION_MNIST_FILES]
-            if all(file.exists() for file in files):
-                break
-        else:
+        place = next(filter(_is_whole, _fashion_mnist_places(root)), None)
+        if place is None:
             what = "FashionMNIST/raw with its four idx files"
             raise _missing("fashion_mnist", root, what, " install Debian's dataset-fashion-mnist,")
+        files = [_packed_or_not(place / name) for name in FASHION_MNIST_FILES]
         train, train_labels, test, test_labels = (
             _read_idx(root, file, md5)
             for file, md5 in zip(files, FASHION_MNIST_FILES.values(), strict=True)
@@ -151,11 +148,7 @@ class Cifar10(ImageSet):
 
     def read(self, root: Path | None) -> Raw:
         """Read with torchvision, which verifies the checksums."""
-        reader = _reader(self.name)
-        meta = [reader.meta["filename"], reader.meta["md5"]]
-        listed = [*reader.train_list, *reader.test_list, meta]
-        files = {f"{reader.base_folder}/{file}": md5 for file, md5 in listed}
-        parts = _open(self.name, root, files, [{"train": True}, {"train": False}])
+        parts = _open(self.name, root, [{"train": True}, {"train": False}])
         train, test = (_tensors(part.data, part.targets) for part in parts)
         return Raw(*train, *test, parts[0].classes)
 
@@ -175,9 +168,7 @@ class Svhn(ImageSet):
 
     def read(self, root: Path | None) -> Raw:
         """Read with torchvision, which verifies the checksums."""
-        reader = _reader("svhn")
-        listed = [reader.split_list[part["split"]] for part in _SVHN_PARTS]
-        parts = _open("svhn", root, {file: md5 for _, file, md5 in listed}, _SVHN_PARTS)
+        parts = _open("svhn", root, _SVHN_PARTS)
         train, test = (_tensors(part.data.transpose(0, 2, 3, 1), part.labels) for part in parts)
         return Raw(*train, *test, 10)
 
@@ -192,14 +183,44 @@ def _reader(name: str) -> Any:
     return getattr(torchvision.datasets, READERS[name])
 
 
-def _open(name: str, root: Path | None, files: dict[str, str], parts: list[dict]) -> list[Any]:
+def _files(name: str) -> dict[str, str]:
+    """Return the files that torchvision reads, each with its checksum."""
+    reader = _reader(name)
+    if name == "svhn":
+        listed = [reader.split_list[part["split"]] for part in _SVHN_PARTS]
+        return {file: md5 for _, file, md5 in listed}
+    meta = [reader.meta["filename"], reader.meta["md5"]]
+    listed = [*reader.train_list, *reader.test_list, meta]
+    return {f"{reader.base_folder}/{file}": md5 for file, md5 in listed}
+
+
+def found(root: Path | None) -> dict[str, bool]:
+    """Say of each dataset that can be downloaded whether its files are there."""
+    there = {
+        name: root is not None and all((root / file).exists() for file in _files(name))
+        for name in READERS
+        if name != "fashion_mnist"
+    }
+    return there | {"fashion_mnist": any(map(_is_whole, _fashion_mnist_places(root)))}
+
+
+def _fashion_mnist_places(root: Path | None) -> list[Path]:
+    places = [] if root is None else [root / "FashionMNIST" / "raw"]
+    return [*places, DEBIAN_FASHION_MNIST]
+
+
+def _is_whole(place: Path) -> bool:
+    return all(_packed_or_not(place / name).exists() for name in FASHION_MNIST_FILES)
+
+
+def _open(name: str, root: Path | None, parts: list[dict]) -> list[Any]:
     """Return torchvision's reader for each part, or say which of the files is at fault."""
     if root is None:
         raise _missing(name, root, "")
     try:
         return [_reader(name)(root, **part) for part in parts]
     except RuntimeError:
-        for file, md5 in files.items():
+        for file, md5 in _files(name).items():
             if not (root / file).exists():
                 folder = file.split("/")[0]
                 what = file if (root / folder).exists() else folder

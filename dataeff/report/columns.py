@@ -143,7 +143,8 @@ COLUMNS = (
            more=True, up=True, meaning="Energy, where a meter exists. Of prepare + train: NVML on "
            "CUDA, RAPL on a CPU, with all that ran beside it."),
     Column("peak_memory_mib", "peak MiB", ",.0f", short=".0f", text=20, page=30, drop=1, more=True,
-           up=True, meaning="Most memory in use. Of the device, or of the process on a CPU."),
+           up=True, meaning="Most memory in use. Of the device, or of the process where the "
+           "device has no count."),
     Column("on_clock", meaning="False where part of the work was left off the clock on purpose, "
            "and where nothing was run (early termination)."),
     Column("control", meaning="True where the strategy is a yardstick: random choice, the "
@@ -156,6 +157,7 @@ COLUMNS = (
     Column("note", "note", page=33, more=True, meaning="What the strategy says of its runs."),
     Column("conditions", meaning="Short name of device, versions, threads and flags; lines with "
            "different ones are never compared."),
+    Column("device", meaning="Where it ran, with its driver, and why not on CUDA."),
     Column("published_accuracy", "paper %", ".2f", text=22, latex=10, page=31, rare=True, more=True,
            meaning="Accuracy that was published. For this strategy on this task, as all that "
            "follows, where the suite carries it."),

@@ -186,8 +186,8 @@ def add_amortised(runs: pd.DataFrame) -> None:
 
 _HEAD = ("suite", "task_name", "strategy", "seed", "status", "error", "conditions_id", "task_id")
 _TAIL = (
-    *("steps", "epochs", "train_loss", "flops", "peak_memory", "ranked", "control"),
-    *("no_effect", "ended", "folder"),
+    *("steps", "epochs", "train_loss", "flops", "peak_memory", "peak_memory_of"),
+    *("ranked", "control", "no_effect", "ended", "folder"),
 )
 _NAMED = {
     "clocks": "{}_seconds",
@@ -229,6 +229,8 @@ def _line(run: Record) -> Record:
         "load_average": machine.get("load_high"),
         "process_share": machine.get("process_share"),
         "contended": "; ".join(flags_of(run)),
+        # Records of version 0.1.0 and before do not know it.
+        "device": machine.get("device_line") or "",
         "off_seconds": outside.get("off"),
         # Once for each part of a cell that was stopped and went on.
         "start_seconds": outside["start"] / outside["parts"] if outside else None,

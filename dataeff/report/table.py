@@ -56,7 +56,9 @@ def leaderboard(
         task, conditions = one.table.key
         table = _table(one, of_table(tests, one.table.key), target)
         errors = table["strategy"].map((images or {}).get(one.table.key, {})).astype(float)
-        made.append(table.assign(task=task, conditions=conditions, image_error=errors))
+        told = dict.fromkeys(filter(None, one.grid.group["device"]))
+        place = {"task": task, "conditions": conditions, "device": " / ".join(told)}
+        made.append(table.assign(**place, image_error=errors))
     return _with_published(pd.concat(made, ignore_index=True), published)[NAMES]
 
 

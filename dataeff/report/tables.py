@@ -26,7 +26,7 @@ TABLES = ("runs.csv", "curves.csv", "classes.csv", "conditions.json")
 # What is not measured in runs.csv is text, however much a hash looks like a number.
 _TEXTS = {
     *("suite", *RUN_KEYS, *KEYS, "strategy", "status", "error", "task_id", "no_effect", "ended"),
-    *("folder", "contended", "reused", "commit", "sources", "plugins"),
+    *("folder", "contended", "device", "peak_memory_of", "reused", "commit", "sources", "plugins"),
 }
 # Columns that a table must have, with a value in each line; those of `_COUNTS` are whole numbers.
 _NEEDED = {
@@ -183,7 +183,7 @@ def _of_suite(lines: pd.DataFrame, tasks: dict[str, str]) -> tuple[pd.DataFrame,
     places = {name: place for place, name in enumerate(tasks)}
     order = lines.loc[same, "task_name"].map(places).sort_values(kind="stable").index
     runs = lines.loc[order].reset_index(drop=True)
-    for name in ("contended", "reused"):
+    for name in ("contended", "reused", "device"):
         # Tables of version 0.1.0 and before do not know them.
         runs[name] = runs[name].fillna("") if name in runs else ""
     read.add_amortised(runs)

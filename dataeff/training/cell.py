@@ -1,9 +1,8 @@
 """A cell: task x strategy x seed, trained and measured."""
 
 import math
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +13,13 @@ from dataeff.composition import Active
 from dataeff.data import Split
 from dataeff.data.memory import MemorySplit
 from dataeff.errors import DataeffError, Diverged
+from dataeff.training.devices import about_device, device_line
 from dataeff.training.evaluate import evaluate, merits, take_test
 from dataeff.training.job import Job
 from dataeff.training.loop import train
 from dataeff.training.machine import Guard, snapshot
 from dataeff.training.meter import peak_memory, reset_peak_memory
+from dataeff.training.numerics import in_force
 from dataeff.training.rng import derive
 from dataeff.training.run import Run
 from dataeff.training.system import computing_threads
@@ -29,12 +30,16 @@ OnEpoch = Callable[[int, float, Mapping[str, Any]], None]
 
 @dataclass(eq=False)
 class Result:
-    """What a cell leaves behind: one record, one line per epoch, one line per sample."""
+    """What a cell leaves behind: one record, one line per epoch, one line per sample.
+
+    `in_force` is how torch computed at its end, for the conditions.
+    """
 
     record: dict[str, Any]
     epochs: list[dict[str, Any]]
     samples: dict[str, Tensor]
     job: Job
+    in_force: dict[str, Any]
 
     @property
     def run(self) -> Run:
@@ -91,7 +96,7 @@ def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result
         # It ended early.
         last |= _test(job, test, timetable, last["epoch"], True)
     record = {"status": status, "error": error} | _record(job)
-    return Result(record, job.history, sample_columns(run), job)
+    return Result(record, job.history, sample_columns(run), job, in_force(job.task))
 
 
 def validated(job: Job) -> dict[str, float]:
@@ -148,6 +153,7 @@ def _record(job: Job) -> dict[str, Any]:
     last = job.history[-1] if job.history else {}
     figures = {key: last[key] for key in last if key.startswith("validation_")}
     whole = job.final.get("whole", {})
+    memory, whose = peak_memory(run.device)
     return {
         "strategy": "+".join(part.label for part in run.strategies),
         "parameters": {part.entry.name: part.values for part in run.strategies},
@@ -167,7 +173,8 @@ def _record(job: Job) -> dict[str, Any]:
         "rows": dict(meter.rows),
         "steps": meter.steps,
         "flops": meter.flops,
-        "peak_memory": peak_memory(run.device),
+        "peak_memory": memory,
+        "peak_memory_of": whose,
         "ranked": not any(clock.startswith("off_") for clock in meter.wall),
         "control": bool(run.strategies) and all(part.kind.control for part in run.strategies),
         "no_effect": why_no_effect(run.strategies),
@@ -179,7 +186,8 @@ def _record(job: Job) -> dict[str, Any]:
 def _machine(job: Job) -> dict[str, Any]:
     clocks = job.meter.process["train"], job.meter.wall["train"]
     seen = job.guard.record(*clocks) if job.guard else {}
-    return seen | snapshot(job.run.device)
+    told = device_line(about_device(job.run.device))
+    return seen | snapshot(job.run.device) | {"device_line": told}
 
 
 def _columns(job: Job) -> dict[str, Any]:
@@ -227,19 +235,3 @@ def sample_columns(run: Run) -> dict[str, Tensor]:
     """Return the columns of the per-sample table, on the CPU."""
     own = {"sample": torch.arange(len(run.labels)), "label": run.labels, "trainable": run.trainable}
     return {name: column.cpu() for name, column in (own | run.ledger.tables()).items()}
-
-
-@contextmanager
-def deterministic(wanted: bool) -> Iterator[None]:
-    """Have torch use deterministic algorithms inside, where that is wanted."""
-    if not wanted:
-        yield
-        return
-    before = torch.are_deterministic_algorithms_enabled()
-    # cuBLAS reads this once, when its first handle is made.
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before)

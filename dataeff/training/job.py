@@ -109,7 +109,12 @@ class Job:
         if not self.task.compile:
             return module
         backend = "inductor" if self.task.compile is True else self.task.compile
-        return cast(nn.Module, torch.compile(module, backend=backend))
+        mode = self.task.compile_mode
+        compiled = cast(nn.Module, torch.compile(module, backend=backend, mode=mode))
+        if mode in ("reduce-overhead", "max-autotune"):
+            # A CUDA graph writes what it returns to the same place each time.
+            compiled.register_forward_hook(lambda module, given, found: found.clone())
+        return compiled
 
     # What the loop asks -----------------------------------------------------------------------
 

@@ -42,6 +42,8 @@ _STILL_ROUGHLY = 0.5
 _STILL_IN_ALL = 0.01
 # Seconds by which two clocks of the system may drift apart while nothing is suspended.
 _AWAKE = 0.5
+# Share of the time of a cell that something may hold its GPU back, for the same reason.
+_HELD_BACK = 0.01
 # Said of any GPU that works as hard as its power limit allows: a property, no disturbance.
 _ORDINARY = {"power cap"}
 
@@ -131,6 +133,7 @@ class Guard:
     ) -> None:
         self._root, self._lived = root, lived
         self._gpu = find_gpu(device)
+        self._counted = tuple(self._gpu.violations()) if self._gpu else ()
         self._fixed = {
             "device": device.type,
             "streams": streams,
@@ -155,13 +158,18 @@ class Guard:
 
     @contextmanager
     def elsewhere(self) -> Iterator[None]:
-        """Leave out how busy cores are inside: another process works there for this cell."""
-        began, before = time.perf_counter(), system.processor_seconds(self._root)
+        """Leave out what happens inside: others work there, and this cell stands still."""
+        began, before = time.perf_counter(), self._counters()
         yield
-        after, seconds = system.processor_seconds(self._root), time.perf_counter() - began
-        if before and after:
-            passed = {name: after[name] - before[name] for name in before}
+        after, seconds = self._counters(), time.perf_counter() - began
+        if "busy" in before and "busy" in after:
+            passed = {name: after[name] - before[name] for name in before if name in after}
             self._away.update(passed, seconds=seconds)
+
+    def _counters(self) -> dict[str, float]:
+        """Return what the machine counts, whoever it works for."""
+        held_back = self._gpu.violations() if self._gpu else {}
+        return {**(system.processor_seconds(self._root) or {}), **held_back}
 
     def record(self, process_seconds: float, wall_seconds: float) -> dict[str, Any]:
         """Return what was seen, and `flags`: why this cell's times cannot be trusted."""
@@ -193,7 +201,18 @@ class Guard:
             part["stolen_share"] = round(stolen / (busy + stolen or 1), 4)
         if seconds >= _SHORTEST and self._ran:
             part["waiting_share"] = round(self._waited / (self._ran + self._waited), 4)
-        return {"seconds": round(seconds, 4), **part, **self._standstill(whole)}
+        return {
+            "seconds": round(seconds, 4),
+            **part,
+            **self._standstill(whole),
+            "gpu_throttle": self._held_back(whole, seconds),
+        }
+
+    def _held_back(self, whole: Mapping[str, Any], seconds: float) -> list[str] | None:
+        """Say what held the GPU back for long; None where it does not count that."""
+        counted = [word for word in self._counted if whole[word] is not None]
+        known = {word: whole[word] - self._away[word] for word in counted}
+        return [w for w, s in known.items() if s > _HELD_BACK * seconds] if known else None
 
     def _standstill(self, whole: Mapping[str, Any]) -> dict[str, Any]:
         """Return for how long this part stood still, in some epochs or a little in each."""
@@ -211,10 +230,11 @@ class Guard:
         waited = system.thread_waited(self._root)
         # Who always computes, and is seen to, needs no signal to be told from one that rests.
         needed = waited is None or _rests(self._fixed)
-        processor = system.processor_seconds(self._root) or {}
+        counters = self._counters()
+        names = ("busy", "own", "children", "stolen", *self._counted)
         return {
+            **{name: counters.get(name) for name in names},
             **dict(zip(("wall", "process", "thread"), self._lived(), strict=True)),
-            **{name: processor.get(name) for name in ("busy", "own", "children", "stolen")},
             "waited": waited,
             "continued": system.continues().count if needed else 0,
             "slept": system.slept(),
@@ -236,7 +256,8 @@ class Guard:
         clock = gpu.clock() if gpu else None
         return {
             "gpu_processes": gpu.foreign_processes() if gpu else None,
-            "gpu_throttle": gpu.throttled() if gpu else None,
+            # What holds it back at this moment says little of the rest of an epoch.
+            "gpu_throttle": gpu.throttled() if gpu and not self._counted else None,
             "gpu_clock_low": clock,
             "gpu_clock_high": clock,
         }

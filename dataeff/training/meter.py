@@ -301,15 +301,21 @@ def reset_peak_memory(device: torch.device) -> None:
     if device.type == "cpu":
         with suppress(OSError):
             Path("/proc/self/clear_refs").write_text("5")
-    elif hasattr(torch.get_device_module(device), "reset_peak_memory_stats"):
-        torch.get_device_module(device).reset_peak_memory_stats(device)
+    elif hasattr(module := torch.get_device_module(device), "reset_peak_memory_stats"):
+        module.reset_peak_memory_stats(device)
+    elif device.type == "mps":
+        module.empty_cache()
 
 
-def peak_memory(device: torch.device) -> int:
-    """Return the peak memory in bytes: of the device, or of this process on a CPU."""
-    if device.type != "cpu" and hasattr(torch.get_device_module(device), "max_memory_allocated"):
-        return torch.get_device_module(device).max_memory_allocated(device)
+def peak_memory(device: torch.device) -> tuple[int, str]:
+    """Return the peak memory in bytes, and of what that is: the device, its driver, the process."""
+    module = torch.get_device_module(device)
+    if hasattr(module, "max_memory_allocated"):
+        return module.max_memory_allocated(device), "device"
+    if device.type == "mps":
+        # It knows no peak; but what Metal has once given, torch keeps.
+        return module.driver_allocated_memory(), "driver"
     if (highest := kib(Path("/proc/self/status"), "VmHWM")) is not None:
-        return highest * 1024
+        return highest * 1024, "process"
     unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit, "process"

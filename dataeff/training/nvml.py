@@ -2,10 +2,13 @@
 
 import multiprocessing
 import os
+import time
 from contextlib import suppress
 from typing import Any
 
 import torch
+
+from dataeff.training.system import parent_of
 
 # The bits of NVML's clock event reasons that slow a GPU down: the same in every version, while
 # their names have changed. An idle GPU and clocks that the user has set are no slow-down.
@@ -16,6 +19,11 @@ _REASONS = {
     0x40: "thermal",
     0x80: "power brake",
 }
+# What NVML counts violations of, by its numbers. What a GPU holds its clock down by as a matter of
+# course (low use, reliability of its voltage) is left out.
+_VIOLATIONS = {0: "power cap", 1: "thermal", 3: "board limit"}
+# Percent of the multiprocessors that a process may use and still be idle.
+_IDLE = 5
 # NVML's numbers of its clocks: of the multiprocessors, and of the memory.
 _CLOCKS = {"SM": 1, "MEM": 2}
 
@@ -25,6 +33,8 @@ class Gpu:
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._nvml, self._handle = nvml, handle
+        # In microseconds, as NVML counts.
+        self._looked = time.time_ns() // 1000
 
     def driver(self) -> str | None:
         """Return the driver's version."""
@@ -48,15 +58,38 @@ class Gpu:
                 return sorted({word for bit, word in _REASONS.items() if bits & bit})
         return None
 
-    def foreign_processes(self) -> int | None:
-        """Count the compute processes of others."""
+    def violations(self) -> dict[str, float]:
+        """Return the seconds since the driver was loaded for which something held the GPU back."""
+        asked = {
+            word: self._ask("nvmlDeviceGetViolationStatus", self._handle, policy)
+            for policy, word in _VIOLATIONS.items()
+        }
+        return {word: told.violationTime / 1e9 for word, told in asked.items() if told is not None}
+
+    def processes(self) -> set[int]:
+        """Return the processes that have a context on the GPU."""
         found = self._ask("nvmlDeviceGetComputeRunningProcesses", self._handle)
-        pids = {process.pid for process in found or ()}
-        # Those that started this process may have opened the GPU to name it.
-        parent = multiprocessing.parent_process()
-        ours = {os.getpid(), os.getppid(), parent.pid if parent else None}
+        return {process.pid for process in found or ()}
+
+    def foreign_processes(self) -> int | None:
+        """Count the processes of others that used the GPU since this was asked last.
+
+        Where NVML does not say who used it, all that hold a place on it are counted.
+        """
+        pids = self.processes()
         # In a container, NVML knows processes by numbers that we do not: ours are among them.
-        return len(pids - ours) if os.getpid() in pids else None
+        if os.getpid() not in pids:
+            return None
+        return sum(not _is_ours(pid) for pid in self._busy(pids))
+
+    def _busy(self, pids: set[int]) -> set[int]:
+        since, self._looked = self._looked, time.time_ns() // 1000
+        try:
+            found = self._nvml.nvmlDeviceGetProcessUtilization(self._handle, since)
+        except Exception as error:
+            # Nobody has used it, or NVML does not know.
+            return set() if type(error).__name__ == "NVMLError_NotFound" else pids
+        return {one.pid for one in found if one.timeStamp > since and one.smUtil > _IDLE}
 
     def joules(self) -> float:
         """Return the energy used since the driver was loaded, or raise."""
@@ -67,6 +100,17 @@ class Gpu:
         with suppress(Exception):
             return getattr(self._nvml, function)(*given)
         return None
+
+
+def _is_ours(pid: int) -> bool:
+    """Say whether a process is this one, has started it, or was started with it for the same run.
+
+    What is of one run waits for its turn while another part of it computes.
+    """
+    runner = multiprocessing.parent_process()
+    if runner is None:
+        return pid in (os.getpid(), os.getppid())
+    return pid in (os.getpid(), os.getppid(), runner.pid) or parent_of(pid) == os.getppid()
 
 
 def find_gpu(device: torch.device) -> Gpu | None:

@@ -7,6 +7,8 @@ import torch
 
 from dataeff.training.task import Task
 
+# What torch has fused kernels of all three optimizers for; elsewhere, `foreach` works.
+_FUSED = {"cpu", "cuda", "mps", "xpu"}
 _WARM_START = 0.01
 _ONECYCLE_RISE, _ONECYCLE_START, _ONECYCLE_END = 0.3, 1 / 25, 1e-4
 
@@ -15,7 +17,7 @@ def build_optimizer(task: Task, model: torch.nn.Module) -> torch.optim.Optimizer
     """Build the task's optimizer over all parameters, with the fastest kernel of the device."""
     parameters = [p for p in model.parameters() if p.requires_grad]
     devices = {p.device.type for p in parameters}
-    kernel = {"fused": True} if devices <= {"cpu", "cuda"} else {"foreach": True}
+    kernel = {"fused": True} if devices <= _FUSED else {"foreach": True}
     common: dict[str, Any] = {"lr": task.lr, "weight_decay": task.weight_decay, **kernel}
     if task.optimizer == "sgd":
         sgd = torch.optim.SGD(parameters, momentum=task.momentum, nesterov=task.nesterov, **common)

@@ -122,6 +122,12 @@ def _process_ticks(root: Path, process: str) -> tuple[int, int] | None:
     return (sum(ticks[:2]), sum(ticks[2:]) + sum(map(sum, alive))) if ticks else None
 
 
+def parent_of(pid: int, root: Path = ROOT) -> int | None:
+    """Return the process that has started another one."""
+    words = _text(root / f"proc/{pid}/stat").rpartition(")")[2].split()
+    return int(words[1]) if len(words) > 1 else None
+
+
 def thread_times(root: Path) -> dict[str, tuple[float, float]]:
     """Return, for each of our threads, the seconds it ran and those it waited for a core."""
     folder = root / "proc/self/task"

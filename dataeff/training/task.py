@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator, model_validator
 
+CompileMode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
+
 
 class Task(BaseModel):
     """Dataset, model, budget, optimizer and schedule; epochs may be fractional everywhere.
@@ -46,6 +48,11 @@ class Task(BaseModel):
     )
     channels_last: bool = Field(True, description="keep images with their channels last in memory")
     compile: bool | str = Field(False, description="torch.compile; a text names its backend")
+    compile_mode: CompileMode | None = Field(None, description="mode of torch.compile's inductor")
+    tf32: bool | None = Field(
+        None, description="TF32 on a GPU; where nothing is said, in convolutions only"
+    )
+    cudnn_benchmark: bool = Field(False, description="let cuDNN try which kernels are fastest")
     deterministic: bool = Field(False, description="only algorithms that repeat bit by bit")
     validation: float = Field(0.1, ge=0, lt=1, description="share carved from the training set")
     test_every: int | None = Field(
@@ -81,6 +88,10 @@ class Task(BaseModel):
             raise ValueError(f"milestones must come before the end ({self.epochs:g} epochs)")
         if self.warmup >= self.epochs:
             raise ValueError(f"warmup must be shorter than training ({self.epochs:g} epochs)")
+        if self.compile_mode and self.compile not in (True, "inductor"):
+            raise ValueError("compile_mode is for torch's own compiler: write compile = true too")
+        if self.deterministic and self.cudnn_benchmark:
+            raise ValueError("deterministic = true and cudnn_benchmark = true exclude each other")
         return self
 
     @property
