@@ -79,6 +79,7 @@ class Nvml:
         self.uuid = uuid
         self.pids, self.bits, self.millijoules = [os.getpid()], 0, 5000
         self.clocks = {1: 1500, 2: 9000}
+        self.mode = 0
         self.broken = set()
 
     def _answer(self, name, handle, value):
@@ -110,6 +111,9 @@ class Nvml:
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle):
         return self._answer("pids", handle, [SimpleNamespace(pid=pid) for pid in self.pids])
+
+    def nvmlDeviceGetComputeMode(self, handle):
+        return self._answer("mode", handle, self.mode)
 
     def nvmlDeviceGetTotalEnergyConsumption(self, handle):
         return self._answer("energy", handle, self.millijoules)

@@ -24,6 +24,21 @@ def _usable() -> set[int]:
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 
 
+def physical_cores(root: Path = ROOT) -> list[tuple[int, ...]]:
+    """Return the cores that this process may use, each by the numbers of its hyper-threads."""
+    usable = _usable() or set(range(os.cpu_count() or 1))
+    folder = root / "sys/devices/system/cpu"
+    files = {number: folder / f"cpu{number}/topology/thread_siblings_list" for number in usable}
+    cores = {number: (_listed(_text(file)) | {number}) & usable for number, file in files.items()}
+    return sorted({tuple(sorted(core)) for core in cores.values()})
+
+
+def _listed(text: str) -> set[int]:
+    """Return the numbers of a list such as 0-1,8."""
+    ends = [_numbers(part.split("-")) for part in text.strip().split(",")]
+    return {number for pair in ends if pair for number in range(pair[0], pair[-1] + 1)}
+
+
 def computing_threads(device: torch.device) -> int:
     """Return the threads that torch computes with: one beside a GPU."""
     return torch.get_num_threads() if device.type == "cpu" else 1
