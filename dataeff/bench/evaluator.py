@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from dataeff.bench.boundary import Opened, test_folders
+from dataeff.bench.lanes import CPU, Lane
 from dataeff.bench.service import Hear, Service
 from dataeff.data import Dataset, StreamSplit, load_dataset
 from dataeff.data.sharing import Room, Shared, images_alone, publish
@@ -44,14 +45,28 @@ class Evaluator:
     What is slow to answer is the reading of data and a test: both have the time of an epoch.
     """
 
-    def __init__(self, settings: Settings, sources: Callable[[Task], Sequence[str] | None]) -> None:
-        given = (settings.plugin_dirs, settings.device, settings.data_root)
-        self._service = Service(_Evaluating, *given, limit=settings.timeout)
-        self._viewer = Service(_Viewing, *given, limit=settings.timeout)
-        self._sources = sources
+    def __init__(
+        self, settings: Settings, sources: Callable[[Task], Sequence[str] | None], lane: Lane
+    ) -> None:
+        self._settings, self._sources = settings, sources
+        self._service, self._viewer = self._services(lane)
         self._abouts: dict[str, tuple[dict[str, Any], Sources]] = {}
         self._rooms: dict[tuple[str, int], tuple[Room, Room]] = {}
         self._shared: dict[tuple[str, int], Shared] = {}
+
+    def _services(self, lane: Lane) -> tuple[Service, Service]:
+        # Where one process at a time is let in, that is the cell's.
+        device, settings = CPU if lane.exclusive else lane.device, self._settings
+        given = (settings.plugin_dirs, device, settings.data_root)
+        makes, limit = (_Evaluating, _Viewing), settings.timeout
+        evaluating, viewing = (Service(make, *given, limit=limit, lane=lane) for make in makes)
+        return evaluating, viewing
+
+    def enter(self, lane: Lane) -> None:
+        """Go on on another lane; what was shared stays."""
+        self._service.end()
+        self._viewer.end()
+        self._service, self._viewer = self._services(lane)
 
     def shared(self, task: Task) -> Shared:
         """Return the data of a task as others may have it, read when it is first asked for."""

@@ -15,6 +15,7 @@ import pandas as pd
 
 from dataeff.bench.books import Books
 from dataeff.bench.cells import Again, Cell, Settings, never, write_record
+from dataeff.bench.conditions import differing
 from dataeff.bench.desk import Desk
 from dataeff.bench.evaluator import Evaluator
 from dataeff.bench.guest import Died, Guest, Message, told
@@ -120,7 +121,8 @@ class _Hosting:
 
     def _heard(self, evaluator: Evaluator) -> Message | None:
         """Start a process, and return the last that it says; None where it must not go on."""
-        guest = Guest(train, self._order(evaluator.shared(self._cell.task)))
+        lane = self._desk.lanes[0]
+        guest = Guest(train, self._order(evaluator.shared(self._cell.task)), lane=lane)
         patience = 0.0
         try:
             ended = self._hear(guest, evaluator)
@@ -151,7 +153,7 @@ class _Hosting:
             plugin_dirs=settings.plugin_dirs,
             plugins=self._desk.needed(cell.task, cell.strategy),
             broken=self._desk.broken,
-            device=settings.device,
+            device=self._desk.lanes[0].device,
             shared=shared,
             closed=closed,
         )
@@ -239,17 +241,6 @@ class _Hosting:
 def _nonsense(where: str, error: Exception) -> str:
     said = f"what its process said makes no sense ({type(error).__name__}: {error})"
     return f"{where}: {said}" if where else said
-
-
-def differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """Say in what two conditions differ; nothing where they are equal."""
-    keys = dict.fromkeys([*ours, *theirs])
-    found = [
-        f"{key} {theirs.get(key)} instead of {ours.get(key)}"
-        for key in keys
-        if ours.get(key) != theirs.get(key)
-    ]
-    return ", ".join(found)
 
 
 # In this process ---------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dataeff.bench.cells import Cell, Scene
-from dataeff.bench.conditions import conditions, provenance
+from dataeff.bench.conditions import provenance
 from dataeff.bench.desk import Desk
 from dataeff.bench.line import Budgets, budgets, longer
 from dataeff.bench.matches import Matches
@@ -40,7 +40,7 @@ class Schedule:
     ) -> None:
         self.suite, self._desk, self._fresh = suite, desk, fresh
         self._root = results / suite.name
-        stamp = {"conditions": conditions(desk.device), "provenance": provenance(desk.plugins())}
+        stamp = {"conditions": desk.conditions, "provenance": provenance(desk.plugins())}
         tasks = suite.tasks.items()
         self.scenes = {name: Scene.of(name, task, desk, stamp) for name, task in tasks}
         self.kinds = desk.kinds(suite.controls)

@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 
 from dataeff.bench.cells import Cell, Scene, Settings
-from dataeff.bench.conditions import conditions
 from dataeff.bench.desk import Desk
 from dataeff.bench.results import read_runs, settled
 from dataeff.bench.runner import Event, run_cells
@@ -126,7 +125,7 @@ class Verifier:
     def _again(self, record: dict[str, Any]) -> Cell | None:
         """Return the cell as it would be run now; None where that is another one."""
         task = Task(**record["task"])
-        stamp = {"conditions": conditions(self._desk.device), "provenance": record["provenance"]}
+        stamp = {"conditions": self._desk.conditions, "provenance": record["provenance"]}
         try:
             scene = Scene.of(record["task_name"], task, self._desk, stamp)
             composition = self._desk.composition(record["strategy"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dataeff.cli.adhoc import adhoc_options, choose_suite
-from dataeff.cli.options import Number, device_option, training_options
+from dataeff.cli.options import Number, training_options
 from dataeff.cli.show import console, show
 from dataeff.cost import MARGIN
 from dataeff.errors import DataeffError
@@ -58,7 +58,16 @@ if TYPE_CHECKING:
     f"or {MARGIN}).",
 )
 @adhoc_options
-@device_option
+@click.option(
+    "--devices",
+    "--device",
+    "device",
+    default="auto",
+    show_default=True,
+    metavar="auto|cuda:0,1|cpu*2",
+    help="Where to run, one lane for each: devices such as cuda:0,cuda:1, cpu for all cores at "
+    "once, cpu*2 for two groups of them; auto takes the GPUs, or what these cores do best.",
+)
 @click.option(
     "--fresh/--resume",
     default=False,
