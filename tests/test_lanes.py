@@ -15,7 +15,7 @@ from shell import mistake
 from dataeff.bench import lanes as naming
 from dataeff.bench import probing
 from dataeff.bench.desk import open_desk
-from dataeff.bench.lanes import Accelerator, Lane, as_typed, dealt, read_lanes
+from dataeff.bench.lanes import Accelerator, Lane, as_typed, dealt, read_lanes, share_energy
 from dataeff.bench.locks import locked
 from dataeff.bench.probing import Probing, probe
 from dataeff.bench.runner import run_cells
@@ -92,6 +92,12 @@ def test_a_group_of_cores_has_a_thread_for_each_of_them(four):
     assert read_lanes("auto", list) == (whole,)
 
 
+def test_groups_of_cores_share_their_energy_counter_and_gpus_do_not(four):
+    shared = [share_energy(read_lanes(text, lambda: GPUS)) for text in ("cpu*2", "cpu*1", "cpu")]
+    assert shared == [True, False, False]
+    assert not share_energy(read_lanes("cuda:0,1", lambda: GPUS))
+
+
 def test_where_the_system_cannot_pin_threads_are_counted_all_the_same(four, monkeypatch):
     monkeypatch.delattr(os, "sched_setaffinity")
     assert [(lane.cpus, lane.threads) for lane in read_lanes("cpu*2", list)] == [(None, 2)] * 2
@@ -163,7 +169,7 @@ def test_groups_are_as_large_as_one_another(count):
 
 
 class Here:
-    """Tells where it is."""
+    """Tells where it is, and with whom."""
 
     def __init__(self, tell):
         pass
@@ -172,7 +178,9 @@ class Here:
         code = "import os; print(os.sched_getaffinity(0), os.environ['OMP_NUM_THREADS'])"
         started = subprocess.check_output([sys.executable, "-c", code], text=True)
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        return [list(os.sched_getaffinity(0)), torch.get_num_threads(), visible, started.strip()]
+        kin = {"self": "own cores", str(os.getppid()): "all cores"}[system.family()]
+        usable = list(os.sched_getaffinity(0))
+        return [kin, usable, torch.get_num_threads(), visible, started.strip()]
 
 
 def told(lane):
@@ -182,13 +190,17 @@ def told(lane):
 
 def test_a_process_enters_its_lane_first_and_so_does_what_it_starts():
     lane = Lane("cuda:1", "cuda:0", uuid="GPU-b", cpus=(FIRST,), threads=3)
-    assert told(lane) == [[FIRST], 3, "GPU-b", f"{{{FIRST}}} 3"]
+    assert told(lane) == ["own cores", [FIRST], 3, "GPU-b", f"{{{FIRST}}} 3"]
+
+
+def test_a_process_that_nobody_of_ours_has_started_is_alone():
+    assert system.family() == "self"
 
 
 def test_the_lane_of_all_cores_changes_nothing(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
     usable = os.sched_getaffinity(0)
-    assert told(Lane("cpu", "cpu")) == [[*usable], 1, "7", f"{usable} 1"]
+    assert told(Lane("cpu", "cpu")) == ["all cores", [*usable], 1, "7", f"{usable} 1"]
 
 
 def test_a_lane_that_cannot_be_entered_is_told():

@@ -102,6 +102,11 @@ def as_typed(lanes: Sequence[Lane]) -> str:
     return ",".join(lane.name for lane in lanes)
 
 
+def share_energy(lanes: Sequence[Lane]) -> bool:
+    """Say whether the energy of one lane is counted with that of others: by processor, it is."""
+    return len(lanes) > 1 and lanes[0].device == CPU
+
+
 def _on(one: Accelerator) -> Lane:
     # Who sees one GPU only calls it the first.
     device = "cuda:0" if one.uuid else one.name

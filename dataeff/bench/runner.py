@@ -19,6 +19,7 @@ from dataeff.bench.conditions import differing
 from dataeff.bench.desk import Desk
 from dataeff.bench.evaluator import Evaluator
 from dataeff.bench.guest import Died, Guest, Message, told
+from dataeff.bench.lanes import share_energy
 from dataeff.bench.results import BOOKS, clear, clocked_seconds, empty, held, settled
 from dataeff.bench.schedule import Schedule
 from dataeff.bench.training import Order, train, write_samples
@@ -154,6 +155,7 @@ class _Hosting:
             plugins=self._desk.needed(cell.task, cell.strategy),
             broken=self._desk.broken,
             device=self._desk.lanes[0].device,
+            energy=not share_energy(self._desk.lanes),
             shared=shared,
             closed=closed,
         )

@@ -38,6 +38,7 @@ class Order:
     plugins: list[str] | None
     broken: dict[str, str]
     device: str
+    energy: bool
     shared: Shared
     closed: dict[str, str]
 
@@ -86,7 +87,7 @@ def _train(line: Line, order: Order, boundary: Boundary) -> None:
     lab = Lab(load_plugins(order.plugin_dirs, order.broken, order.plugins), order.device)
     lab.take(order.task, order.shared)
     host = Remote(line, order.folder, boundary)
-    place = Place(order.folder, order.shelf, host=host)
+    place = Place(order.folder, order.shelf, host=host, energy=order.energy)
     with steady_heap():
         composition = lab.composition(order.strategy)
         result = lab.run(order.task, composition, order.seed, place, host.epoch)

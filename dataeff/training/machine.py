@@ -129,7 +129,7 @@ class Guard:
         lived: Callable[[], tuple[float, float, float]] = lambda: (0.0, 0.0, 0.0),
         root: Path = system.ROOT,
     ) -> None:
-        self._root, self._lived = root, lived
+        self._root, self._lived, self._family = root, lived, system.family()
         self._gpu = find_gpu(device)
         self._fixed = {
             "device": device.type,
@@ -156,9 +156,9 @@ class Guard:
     @contextmanager
     def elsewhere(self) -> Iterator[None]:
         """Leave out how busy cores are inside: another process works there for this cell."""
-        began, before = time.perf_counter(), system.processor_seconds(self._root)
+        began, before = time.perf_counter(), self._processor()
         yield
-        after, seconds = system.processor_seconds(self._root), time.perf_counter() - began
+        after, seconds = self._processor(), time.perf_counter() - began
         if before and after:
             passed = {name: after[name] - before[name] for name in before}
             self._away.update(passed, seconds=seconds)
@@ -211,7 +211,7 @@ class Guard:
         waited = system.thread_waited(self._root)
         # Who always computes, and is seen to, needs no signal to be told from one that rests.
         needed = waited is None or _rests(self._fixed)
-        processor = system.processor_seconds(self._root) or {}
+        processor = self._processor() or {}
         return {
             **dict(zip(("wall", "process", "thread"), self._lived(), strict=True)),
             **{name: processor.get(name) for name in ("busy", "own", "children", "stolen")},
@@ -219,6 +219,9 @@ class Guard:
             "continued": system.continues().count if needed else 0,
             "slept": system.slept(),
         }
+
+    def _processor(self) -> dict[str, float] | None:
+        return system.processor_seconds(self._root, self._family)
 
     def _add_thread_times(self) -> None:
         now = system.thread_times(self._root)

@@ -1,5 +1,6 @@
 """What the system tells of the machine and of this process; nothing where it does not."""
 
+import multiprocessing
 import os
 import re
 import signal
@@ -108,10 +109,24 @@ def memory(root: Path, key: str) -> float | None:
     return None if known is None else round(known / 2**20, 2)
 
 
-def processor_seconds(root: Path) -> dict[str, float] | None:
+def family() -> str:
+    """Return the process whose descendants are no strangers: this one, or who has started it.
+
+    The processes of one command share all cores, and those of another lane are as busy as we are;
+    but who keeps to cores of his own has them alone.
+    """
+    with suppress(OSError, AttributeError):
+        parent = os.getppid()
+        if multiprocessing.parent_process() and os.sched_getaffinity(parent) == _usable():
+            return str(parent)
+    return "self"
+
+
+def processor_seconds(root: Path, family: str = "self") -> dict[str, float] | None:
     """Return the seconds that the cores we may use were busy, and were stolen by a host.
 
-    Of the busy ones, `own` are those of this process and its children, `children` of these alone.
+    Of the busy ones, `own` are those of this process and its children, or of a whole family;
+    `children` are those of our children alone.
     """
     usable = {f"cpu{number}" for number in _usable()}
     lines = [line.split() for line in _text(root / "proc/stat").splitlines()]
@@ -122,7 +137,9 @@ def processor_seconds(root: Path) -> dict[str, float] | None:
         return None
     busy = sum(sum(ticks[:3]) + sum(ticks[5:7]) for ticks in known)
     stolen = sum(ticks[7] for ticks in known)
-    ticks = {"busy": busy, "own": sum(own), "children": own[1], "stolen": stolen}
+    # Of children, not every kernel tells.
+    ours = max(sum(own), sum(_process_ticks(root, family) or own))
+    ticks = {"busy": busy, "own": ours, "children": own[1], "stolen": stolen}
     return {name: count / os.sysconf("SC_CLK_TCK") for name, count in ticks.items()}
 
 
