@@ -84,6 +84,7 @@ RECORD = Form(
             "columns": _by_name(),
             "outside": _maybe(_keys({"start": _AMOUNT, "parts": _POSITIVE}, {"off": _AMOUNT})),
             "network_form": _maybe(_TEXT),
+            "lanes": _COUNT,
             "weights": _maybe(_TEXT),
             "parameters": _maybe(_by_name(_by_name())),
             "sources": _maybe(_TEXTS),
@@ -144,6 +145,7 @@ _CLAIM = of.no_info_after_validator_function(
         {},
     ),
 )
+_CALIBRATION = _keys({"devices": _TEXT, "change": _NUMBER, "error": _AMOUNT}, {})
 _TASK = _keys({}, {"epochs": _NUMBER, "batch_size": _COUNT})
 SUITE = Form(
     schema=1,
@@ -163,7 +165,8 @@ SUITE = Form(
             "published": _list(_FIGURE),
         },
         {
-            **dict.fromkeys(("title", "command"), _TEXT),
+            **dict.fromkeys(("title", "command", "devices"), _TEXT),
+            "calibration": _maybe(_CALIBRATION),
             "match": _maybe(_TEXT),
             "commands": _list(_TEXT, fewest=1),
             "margin": _maybe(_POSITIVE),

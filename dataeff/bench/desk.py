@@ -100,12 +100,14 @@ def open_desk(settings: Settings) -> Iterator[Desk]:
 class Desk:
     """What the runner asks about strategies, data and networks; answers are kept.
 
-    Who asks has lanes to work on, of which the first is the desk's own as well.
+    Who asks has lanes to work on, of which the first is the desk's own as well; `calibration` says
+    what busy lanes do to ratios of times beside them, where there are several.
     """
 
     def __init__(self, asked: Asked, lanes: tuple[Lane, ...]) -> None:
         self._asked, self.lanes = asked, lanes
         self.evaluator: Evaluator | None = None
+        self.calibration: dict[str, Any] | None = None
         self._conditions: dict[str, Any] = {}
         self._known: dict[str, Sketch] = {}
         self._facts: dict[tuple[str, int, str], Facts] = {}

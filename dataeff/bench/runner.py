@@ -39,7 +39,7 @@ from dataeff.training.weights import FILES, Packer
 # What a cell is is not for its process to say.
 _OURS = {
     *("schema", "suite", "task_name", "data", "network", "version", "strategy", "parameters"),
-    *("task", "task_id", "seed", "files", "weights", "checksum"),
+    *("task", "task_id", "seed", "files", "weights", "checksum", "lanes"),
 }
 _NONSENSE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 # Seconds that a cell's process has to end, once it has sent all.
@@ -274,6 +274,8 @@ def finish(
     cell: Cell, record: dict[str, Any], lines: list[dict[str, Any]], hits: list[bool]
 ) -> None:
     """Write what a cell leaves behind, the record last, and clear away what it went on from."""
+    # Cells run one after the other, on one lane.
+    record["lanes"] = 1
     write_csv(cell.folder / "epochs.csv", pd.DataFrame(lines))
     if hits:
         write_bits(cell.folder / "hits.bin", np.array(hits, dtype=np.bool_))

@@ -11,6 +11,7 @@ from typing import Any
 from dataeff.bench.cells import Cell, Scene
 from dataeff.bench.conditions import provenance
 from dataeff.bench.desk import Desk
+from dataeff.bench.lanes import as_typed
 from dataeff.bench.line import Budgets, budgets, longer
 from dataeff.bench.matches import Matches
 from dataeff.bench.results import clocked_seconds, empty, flags_of, read_runs, settled
@@ -62,6 +63,13 @@ class Schedule:
     def seeds(self) -> range:
         """Return the seeds that are run of every strategy."""
         return self.stages.all[0]
+
+    @property
+    def devices(self) -> dict[str, Any]:
+        """Return what later commands are to know of the lanes; nothing where there are none."""
+        if self._desk.lab:
+            return {}
+        return {"devices": as_typed(self._desk.lanes), "calibration": self._desk.calibration}
 
     @property
     def has_line(self) -> bool:

@@ -180,7 +180,7 @@ def add_amortised(runs: pd.DataFrame) -> None:
 _HEAD = ("suite", "task_name", "strategy", "seed", "status", "error", "conditions_id", "task_id")
 _TAIL = (
     *("steps", "epochs", "train_loss", "flops", "peak_memory", "ranked", "control"),
-    *("no_effect", "ended", "folder"),
+    *("no_effect", "lanes", "ended", "folder"),
 )
 _NAMED = {
     "clocks": "{}_seconds",
