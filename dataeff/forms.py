@@ -167,6 +167,7 @@ SUITE = Form(
         {
             **dict.fromkeys(("title", "command", "devices"), _TEXT),
             "calibration": _maybe(_CALIBRATION),
+            "timing": of.literal_schema(["turns", "whole"]),
             "match": _maybe(_TEXT),
             "commands": _list(_TEXT, fewest=1),
             "margin": _maybe(_POSITIVE),

@@ -197,7 +197,7 @@ def test_devices_are_kept_in_suite_json_and_others_are_other_cells(tmp_path, mon
     ok(*ADHOC, "--in-process", "--device", "cpu")
     assert kept() == ("cpu*1", 2)
     ok(*ADHOC, "--device", "cpu")
-    assert kept() == ("cpu", 2)
+    assert kept() == ("cpu", 3)
 
 
 # Calibration -----------------------------------------------------------------------------------

@@ -19,7 +19,9 @@ from dataeff.bench.lanes import Accelerator, Lane, as_typed, dealt, read_lanes, 
 from dataeff.bench.locks import locked
 from dataeff.bench.probing import Probing, probe
 from dataeff.bench.runner import run_cells
+from dataeff.bench.schedule import Schedule
 from dataeff.bench.service import Service
+from dataeff.bench.suite import make_suite
 from dataeff.errors import DataeffError
 from dataeff.training import system
 
@@ -239,8 +241,24 @@ def test_a_cell_finds_what_the_probe_of_its_lane_has_found(tmp_path, installed):
         (cell,) = bench.cells()
         run_cells([cell], desk, bench.settings, lambda event: None)
     assert record(cell)["status"] == "finished", record(cell)["error"]
-    assert record(cell)["conditions"] == whole | {"cores": 1, "threads": 1}
+    assert record(cell)["conditions"] == whole | {"cores": 1, "threads": 1, "timing": "turns"}
     assert record(cell)["machine"]["cores"] == 1
+
+
+def test_cells_take_turns_unless_there_is_a_single_process_at_a_time(tmp_path, installed):
+    bench = Bench(tmp_path, installed)
+    content = {"name": "try", "strategies": ["baseline"], "tasks": {"blobs": TASK}}
+
+    def timing(desk, **more):
+        suite = make_suite(content | more, desk, where="test")
+        return Schedule(suite, desk, tmp_path).scenes["blobs"].conditions["timing"]
+
+    assert timing(bench.desk) == "whole"
+    with open_desk(bench.apart().settings) as desk:
+        assert timing(desk) == "turns"
+        assert timing(desk, timing="whole") == "whole"
+        desk.enter((Lane("cpu", "cpu", exclusive=True),))
+        assert timing(desk) == "whole"
 
 
 def test_a_cell_that_is_elsewhere_fails_and_names_the_key(tmp_path, installed):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dataeff.bench.conditions import conditions
 from dataeff.bench.evaluator import Evaluator
-from dataeff.bench.lanes import Lane
+from dataeff.bench.lanes import Lane, Timing
 from dataeff.bench.probing import lanes_of, probe
 from dataeff.bench.service import Hear, PluginService, unheard
 from dataeff.bench.sketch import Facts, Kind, Sketch
@@ -146,6 +146,11 @@ class Desk:
             here = self.lab and conditions(self.lab.device)
             self._conditions = here or probe(self.lanes)
         return self._conditions
+
+    def timing(self, wanted: Timing) -> Timing:
+        """Return how cells share a lane: one process at a time, or this one, has no turns."""
+        alone = self.lab or any(lane.exclusive for lane in self.lanes)
+        return "whole" if alone else wanted
 
     @property
     def lab(self) -> Lab | None:

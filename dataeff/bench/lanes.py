@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 
@@ -23,6 +23,8 @@ CPU = "cpu"
 _NAME = re.compile(r"[a-z][a-z_0-9]*(:[0-9]{1,6})?").fullmatch
 _GROUPS = re.compile(r"cpu\*([0-9]{1,6})").fullmatch
 
+Timing = Literal["turns", "whole"]
+"""Whether the cells of a block take turns on their lane, or each runs as a whole."""
 Core = tuple[int, ...]
 """A core, by the numbers of its hyper-threads."""
 

@@ -155,6 +155,7 @@ class _Hosting:
             plugins=self._desk.needed(cell.task, cell.strategy),
             broken=self._desk.broken,
             device=self._desk.lanes[0].device,
+            timing=cell.scene.conditions["timing"],
             energy=not share_energy(self._desk.lanes),
             shared=shared,
             closed=closed,

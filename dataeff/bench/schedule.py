@@ -41,7 +41,8 @@ class Schedule:
     ) -> None:
         self.suite, self._desk, self._fresh = suite, desk, fresh
         self._root = results / suite.name
-        stamp = {"conditions": desk.conditions, "provenance": provenance(desk.plugins())}
+        found = desk.conditions | {"timing": desk.timing(suite.timing)}
+        stamp = {"conditions": found, "provenance": provenance(desk.plugins())}
         tasks = suite.tasks.items()
         self.scenes = {name: Scene.of(name, task, desk, stamp) for name, task in tasks}
         self.kinds = desk.kinds(suite.controls)

@@ -38,6 +38,7 @@ class Order:
     plugins: list[str] | None
     broken: dict[str, str]
     device: str
+    timing: str
     energy: bool
     shared: Shared
     closed: dict[str, str]
@@ -93,7 +94,7 @@ def _train(line: Line, order: Order, boundary: Boundary) -> None:
         result = lab.run(order.task, composition, order.seed, place, host.epoch)
     boundary.check()
     write_samples(order.folder, result)
-    found = conditions(lab.device)
+    found = conditions(lab.device) | {"timing": order.timing}
     line.send({"ended": result.record, "left": boundary.left_behind(), "conditions": found})
 
 
