@@ -24,6 +24,7 @@ from dataeff.bench.service import Service
 from dataeff.bench.suite import make_suite
 from dataeff.errors import DataeffError
 from dataeff.training import system
+from dataeff.training.task import Task
 
 FIRST = min(os.sched_getaffinity(0))
 PINNED = Lane(f"cpu {FIRST}", "cpu", cpus=(FIRST,), threads=1)
@@ -259,6 +260,22 @@ def test_cells_take_turns_unless_there_is_a_single_process_at_a_time(tmp_path, i
         assert timing(desk, timing="whole") == "whole"
         desk.enter((Lane("cpu", "cpu", exclusive=True),))
         assert timing(desk) == "whole"
+
+
+def test_a_gpu_that_lets_one_process_in_is_left_to_the_cell(tmp_path, installed):
+    bench, task = Bench(tmp_path, installed).apart(), Task(**TASK)
+    missing = {"name": "cuda:9", "device": "cuda:9"}
+    with open_desk(bench.settings) as desk:
+        desk.enter((Lane(**missing),))
+        with pytest.raises(DataeffError, match="cannot be used here"):
+            desk.evaluator.shared(task)
+        desk.enter((Lane(**missing, exclusive=True),))
+        assert desk.evaluator.shared(task).classes == 4, "tests are made on the CPU"
+        for exclusive in (False, True):
+            desk.enter((Lane("cpu", "cpu", exclusive=exclusive),))
+            desk.let_go()
+            assert desk._asked.service.begun is not exclusive
+            assert desk.composition(f"random_subset[keep=0.{1 + exclusive}]")
 
 
 def test_a_cell_that_is_elsewhere_fails_and_names_the_key(tmp_path, installed):

@@ -127,7 +127,7 @@ class Crew:
         try:
             list(self._pool.map(lambda part: part.call("take", self._about, shared), self._parts))
             self.together(0.0)
-        except DataeffError:
+        except BaseException:
             self.__exit__()
             raise
 
