@@ -87,6 +87,7 @@ RECORD = Form(
             "heats": _by_name(_keys({"clocks": _by_name(_AMOUNT), "flags": _list(_TEXT)}, {})),
             "part": _maybe(_COUNT),
             "network_form": _maybe(_TEXT),
+            "lanes": _COUNT,
             "weights": _maybe(_TEXT),
             "parameters": _maybe(_by_name(_by_name())),
             "sources": _maybe(_TEXTS),
@@ -148,6 +149,7 @@ _CLAIM = of.no_info_after_validator_function(
         {},
     ),
 )
+_CALIBRATION = _keys({"devices": _TEXT, "change": _NUMBER, "error": _AMOUNT}, {})
 _TASK = _keys({}, {"epochs": _NUMBER, "batch_size": _COUNT})
 SUITE = Form(
     schema=1,
@@ -167,7 +169,9 @@ SUITE = Form(
             "published": _list(_FIGURE),
         },
         {
-            **dict.fromkeys(("title", "command"), _TEXT),
+            **dict.fromkeys(("title", "command", "devices"), _TEXT),
+            "calibration": _maybe(_CALIBRATION),
+            "timing": of.literal_schema(["turns", "whole"]),
             "match": _maybe(_TEXT),
             "commands": _list(_TEXT, fewest=1),
             "margin": _maybe(_POSITIVE),

@@ -45,7 +45,7 @@ class Lab:
 
     def on_cpu(self) -> Lab:
         """Return this lab without its accelerator, for what need not wake it."""
-        if self.device == torch.device("cpu"):
+        if self._device == "cpu":
             return self
         other = Lab(self.installed, "cpu", self.data_root)
         other._compositions, other._data = self._compositions, self._data

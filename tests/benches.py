@@ -123,6 +123,9 @@ class Bench:
         content = {"name": "try", "seeds": seeds, "strategies": list(strategies or ["baseline"])}
         content |= {"controls": False, "tasks": {"blobs": TASK | task}}
         suite = make_suite(content, self.desk, where="test")
+        if not self.settings.in_process:
+            # What plans in this process does not run here.
+            self.desk.timing = lambda wanted: wanted
         schedule = Schedule(suite, self.desk, self.settings.results)
         write_suite(schedule, self.root, "dataeff run try")
         return schedule

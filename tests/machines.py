@@ -85,6 +85,7 @@ class Nvml:
         self.clocks = {1: 1500, 2: 9000}
         # Nanoseconds by policy, and who used it; None is a GPU that does not say.
         self.violations, self.used = None, None
+        self.mode = 0
         self.broken = set()
 
     def _answer(self, name, handle, value):
@@ -134,6 +135,9 @@ class Nvml:
         """Say that a process has used the GPU."""
         at = time.time_ns() // 1000 + 1000 - round(ago * 1e6)
         self.used = [*self.used, SimpleNamespace(pid=pid, timeStamp=at, smUtil=percent)]
+
+    def nvmlDeviceGetComputeMode(self, handle):
+        return self._answer("mode", handle, self.mode)
 
     def nvmlDeviceGetTotalEnergyConsumption(self, handle):
         return self._answer("energy", handle, self.millijoules)

@@ -13,7 +13,7 @@ from benches import Bench, numbers, record
 from PIL import Image
 
 from dataeff.bench.desk import open_desk
-from dataeff.bench.hosting import Hosting
+from dataeff.bench.hosting import Berth, Hosting
 from dataeff.bench.results import pairing
 from dataeff.report.board import read_board
 
@@ -239,7 +239,8 @@ def test_a_cell_whose_line_is_closed_ends_at_once_and_writes_nothing(bench):
     (cell,) = planned.cells
     cell.folder.mkdir(parents=True)
     with open_desk(bench.settings) as desk:
-        host = Hosting(cell, "", desk, bench.settings, lambda *line: None)
+        berth = Berth(desk.lanes[0], desk.evaluator, desk, bench.settings)
+        host = Hosting(cell, "", berth, lambda *line: None)
         host.start()
         host.go(0.1)
         guest = host._guest

@@ -150,6 +150,22 @@ def test_the_foot_says_what_holds_for_the_whole_table(folder):
     )
 
 
+def test_the_foot_says_what_busy_lanes_do_to_times_beside_them(folder):
+    calibration = {"devices": "cpu*2", "change": -0.012, "error": 0.0049}
+    said = (
+        "Times are of up to 2 lanes at once: busy lanes change the ratio of two loads beside them "
+        "by -1.2% (standard error 0.5%)."
+    )
+    folder.fill("base", [90.0, 91.0], [2.0, 2.1], lanes=1)
+    folder.suite(calibration=calibration)
+    assert said not in folder.board().feet["blobs", "c1"], "nobody was beside anybody"
+    folder.fill("ours", [90.0, 91.0], [1.0, 1.1], lanes=2)
+    assert said in folder.board().feet["blobs", "c1"]
+    assert folder.board().runs["lanes"].tolist() == [1, 1, 2, 2]
+    folder.suite(calibration=None)
+    assert not any("lanes" in text for text in folder.board().feet["blobs", "c1"])
+
+
 def test_the_foot_stands_under_every_form_of_its_table(folder):
     more = {"task_name": "rings", "task_id": "t2"}
     tasks = {name: {"dataset": name, "model": "tiny", "epochs": 2.0} for name in ("blobs", "rings")}

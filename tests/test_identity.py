@@ -206,7 +206,7 @@ def test_seeds_share_a_version_and_conditions_count_beside_one_another(bench, mo
     assert here.version == other.version
     assert here.folder != other.folder
     elsewhere = here.scene.conditions | {"threads": 64}
-    monkeypatch.setattr("dataeff.bench.schedule.conditions", lambda device: elsewhere)
+    monkeypatch.setattr(bench.desk, "_conditions", elsewhere)
     (there,) = bench.schedule("baseline").cells
     assert bench.suite["counts"]["blobs"]["baseline"] == {
         here.scene.conditions_id: here.version,

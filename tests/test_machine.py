@@ -165,6 +165,40 @@ def test_children_are_not_others(box):
     assert guard.record(1, 1)["foreign_cores"] == 0.6  # 20 - (22 - 8)
 
 
+def test_lanes_that_share_all_cores_are_no_strangers(box, monkeypatch):
+    monkeypatch.setattr(system, "family", lambda: "70")
+    box.process("70", 100, children="71 72")
+    box.process("71", 5)
+    box.process("72", 5)
+    guard = box.guard()
+    box.now += 10
+    box.cores(cpu0=10, cpu2=10)
+    # We are 71, 72 is of another lane; of three more seconds nobody knows.
+    box.process("self", 9)
+    box.process("71", 14)
+    box.process("72", 13)
+    assert guard.record(1, 1)["foreign_cores"] == 0.3
+
+
+def test_where_a_kernel_does_not_tell_of_children_we_are_our_own_family(box, monkeypatch):
+    monkeypatch.setattr(system, "family", lambda: "70")
+    box.process("70", 0)
+    guard = box.guard()
+    box.now += 10
+    box.cores(cpu0=10, cpu2=10)
+    box.process("self", 14)
+    assert guard.record(1, 1)["foreign_cores"] == 0.6
+
+
+def test_a_lane_of_its_own_cores_sees_these_alone(box):
+    """What other lanes do is on other cores."""
+    guard = box.guard()
+    box.now += 10
+    box.cores(cpu0=10, cpu1=10, cpu2=10)
+    box.process("self", 14)
+    assert guard.record(1, 1)["foreign_cores"] == 0.6
+
+
 def test_a_child_that_is_just_gone_harms_nothing(box):
     box.process("self", 1, children="77 nonsense")
     guard = box.guard()

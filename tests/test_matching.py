@@ -10,7 +10,7 @@ import pytest
 from benches import cells_of
 
 from dataeff import Share, Strategy, lab
-from dataeff.bench import schedule, work
+from dataeff.bench import desk, schedule, work
 from dataeff.bench.asked import write_suite
 from dataeff.bench.desk import Desk
 from dataeff.bench.results import held
@@ -210,7 +210,7 @@ def test_what_a_value_hangs_on_is_part_of_its_key(bench, monkeypatch, change, ol
 
     def set_to(value):
         if change == "conditions":
-            monkeypatch.setattr(schedule, "conditions", lambda *given: value)
+            monkeypatch.setattr(desk, "conditions", lambda *given: value)
         elif change == "network":
             monkeypatch.setattr(work, "identity_of", lambda *given: value)
         else:

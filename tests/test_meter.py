@@ -241,6 +241,12 @@ def test_without_a_counter_there_is_no_energy(time, monkeypatch):
     assert meter.state_dict()["energy"] is None
 
 
+def test_a_counter_that_others_share_is_not_read(time, power):
+    meter = Meter(CPU, energy=False)
+    spend(meter, time, 2)
+    assert meter.state_dict()["energy"] is None
+
+
 def test_energy_goes_on_where_it_was(time, power):
     meter = Meter(CPU)
     spend(meter, time, 2)

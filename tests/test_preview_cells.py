@@ -13,8 +13,8 @@ from previews import cells_of, coming, desk_of, line_of, with_fake_clock
 from ticking import SCORED, TRAINED
 
 from dataeff import Strategy, hookimpl
+from dataeff.bench.backends import run_cell
 from dataeff.bench.cells import Settings
-from dataeff.bench.runner import run_cell
 from dataeff.foretell.preview import (
     Estimate,
     Preview,

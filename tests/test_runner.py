@@ -200,7 +200,7 @@ def test_changed_conditions_are_a_new_cell_in_a_table_of_its_own(bench, monkeypa
     (here,) = bench.cells()
     bench.run([here])
     elsewhere = here.scene.conditions | {"threads": 64}
-    monkeypatch.setattr("dataeff.bench.schedule.conditions", lambda device: elsewhere)
+    monkeypatch.setattr(bench.desk, "_conditions", elsewhere)
     (there,) = bench.cells()
     assert there.folder != here.folder
     bench.run([there])

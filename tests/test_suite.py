@@ -98,6 +98,11 @@ MISTAKES = {
         "modell =",
         "there is no key 'tasks.blobs.modell'. Did you mean model?",
     ),
+    "timing": (
+        "seeds = 2",
+        "seeds = 2\ntiming = 'both'",
+        "timing: Input should be 'turns' or 'whole' (it is 'both').",
+    ),
     "controls as a text": (
         "seeds = 2",
         "seeds = 2\ncontrols = 'all'",
@@ -112,7 +117,7 @@ MISTAKES = {
         "seeds = 2",
         "zzz = 2",
         "there is no key 'zzz'. Known keys: title, seeds, margin, strategies, tasks, only, "
-        "published, claims, controls, match.",
+        "published, claims, controls, timing, match.",
     ),
     "unknown key of a published figure": (
         "source =",

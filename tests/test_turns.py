@@ -112,7 +112,7 @@ class Hosting:
 
     now: ClassVar[list] = []
 
-    def __init__(self, cell, heat, desk, settings, on_epoch):
+    def __init__(self, cell, heat, berth, on_epoch):
         self.cell, self.heat, self.standing = cell, heat, Standing()
         self.ended, self.more, self.told = None, None, (0.0, False)
         self._script = iter(cell.script)
@@ -182,7 +182,8 @@ def ran(tmp_path, monkeypatch):
             if told is not None:
                 told.append((kind, cell.strategy))
 
-        Track(Block(cells, cells[0]), None, None, tell).run(todo or cells)
+        berth = SimpleNamespace(check=lambda: None, sharing=1)
+        Track(Block(cells, cells[0]), berth, tell).run(todo or cells)
         assert Hosting.now == []
         return cells
 

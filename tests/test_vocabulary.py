@@ -24,7 +24,7 @@ WORDS = {
     "suite": ("tasks and the strategies to compare", {"suite", "suites", "Suite"}),
     # Of a network it is its authors' word.
     "block": ("task x seed", {"blocks", "Block", "BasicBlock", "ResidualBlock"}),
-    "lane": ("a place where one block runs at a time", set()),
+    "lane": ("a place where one block runs at a time", {"lanes", "Lane"}),
     "turn": ("some batches of one cell", {"turns"}),
     "heat": ("cells that are alive together", {"Heat"}),
     "reference": ("what others are compared with", {"reference_at_same_time", "AgainstReference"}),

@@ -10,6 +10,7 @@ from dataeff.seeds import looks_at
 
 # Where one of these has changed, what earlier commands left is not to be compared with ours.
 _SAME = ("task_ids", "data", "networks", "reference")
+_LANES = ("devices", "calibration")
 
 
 def write_suite(schedule: Schedule, folder: Path, command: str) -> None:
@@ -40,6 +41,7 @@ def write_suite(schedule: Schedule, folder: Path, command: str) -> None:
     content["seeds"] = suite.seeds if planned else before.get("seeds", suite.seeds)
     content["line"] = schedule.patterns
     content["match"] = content["match"] or before.get("match")
+    content |= schedule.devices or {key: before[key] for key in _LANES if key in before}
     content["counts"], content["sources"] = (before.get(key, {}) for key in ("counts", "sources"))
     _decide(content, schedule)
     write_checked(path, content, SUITE)

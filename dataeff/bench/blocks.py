@@ -9,9 +9,8 @@ from time import sleep
 from typing import Any
 
 from dataeff.bench.books import Books
-from dataeff.bench.cells import Cell, Settings
-from dataeff.bench.desk import Desk
-from dataeff.bench.hosting import Copying, Hosting, copy_folder
+from dataeff.bench.cells import Cell
+from dataeff.bench.hosting import Berth, Copying, Hosting, copy_folder
 from dataeff.bench.turns import FOREVER, SECONDS, Standing, next_of
 
 # Seconds until it is asked again whether what all wait for is there.
@@ -40,7 +39,7 @@ class Block:
 class Cells(list[Cell]):
     """Cells that are run by themselves, compared with nobody."""
 
-    def waves(self) -> Iterator[list[Block]]:
+    def waves(self, lanes: int) -> Iterator[list[Block]]:
         """Yield them one by one."""
         yield from ([Block([cell])] for cell in self)
 
@@ -87,9 +86,10 @@ def _name() -> str:
 class Track:
     """Where the heats of a block are run, one after another."""
 
-    def __init__(self, block: Block, desk: Desk, settings: Settings, tell: Tell) -> None:
-        self._block, self._desk, self._settings, self._tell = block, desk, settings, tell
+    def __init__(self, block: Block, berth: Berth, tell: Tell) -> None:
+        self._block, self._berth, self._tell = block, berth, tell
         self._heats: list[Heat] = []
+        self.alive: list[Hosting] = []
         self._expected = block.expected()
 
     def run(self, todo: Sequence[Cell]) -> None:
@@ -105,21 +105,21 @@ class Track:
         waiting = [self._hosting(cell, heat.name) for cell in heat.cells]
         if copy := self._copy(heat):
             waiting.insert(0, copy)
-        alive: list[Hosting] = []
         try:
-            self._start(waiting, alive)
+            self._start(waiting)
             turn = 0
-            while alive:
-                turn += self._turn(alive, turn)
+            while self.alive:
+                turn += self._turn(turn)
         finally:
-            for host in alive:
+            for host in self.alive:
                 host.end()
+            self.alive = []
 
     def _hosting(self, cell: Cell, heat: str) -> Hosting:
         def on_epoch(epoch: int, epochs: float, line: Mapping[str, Any]) -> None:
             self._tell("epoch", cell, min(1.0, epoch / epochs), dict(line))
 
-        host = Hosting(cell, heat, self._desk, self._settings, on_epoch)
+        host = Hosting(cell, heat, self._berth, on_epoch)
         host.standing = Standing(self._expected.get(cell.strategy))
         return host
 
@@ -128,12 +128,12 @@ class Track:
         record = heat.copy.record() if heat.copy else None
         if heat.copy is None or record is None or record["status"] != "finished":
             return None
-        copy = Copying(heat.copy, heat.name, self._desk, self._settings, lambda *line: None)
+        copy = Copying(heat.copy, heat.name, self._berth, lambda *line: None)
         copy.standing = Standing((record.get("outside") or {}).get("on"))
         copy.folder.mkdir(parents=True, exist_ok=True)
         return copy
 
-    def _start(self, waiting: list[Hosting], alive: list[Hosting]) -> None:
+    def _start(self, waiting: list[Hosting]) -> None:
         """Start as many as fit into memory, which the first tells when it is warm.
 
         The others are left to another heat.
@@ -147,20 +147,23 @@ class Track:
             if not isinstance(host, Copying):
                 self._tell("started", host.cell)
                 (host.cell.folder / "run.json").unlink(missing_ok=True)
-            alive.append(host)
+            self.alive.append(host)
             host.start()
             if host.ended:
-                self._end(host, alive)
+                self._end(host)
             elif number == 0 and len(waiting) > 1:
-                self._go(host, alive)
+                self._go(host)
                 # One beside the reference at the least: they are tried, at the worst.
-                room = room if host.more is None else max(2, 1 + host.more)
+                if host.more is not None:
+                    room = max(2, 1 + host.more // self._berth.sharing)
 
-    def _turn(self, alive: list[Hosting], turn: int) -> bool:
+    def _turn(self, turn: int) -> bool:
         """Give a turn to who is next; say whether it was one, and nobody has passed."""
+        self._berth.check()
+        alive = self.alive
         standing = next_of([host.standing for host in alive], turn)
         host = next(host for host in alive if host.standing is standing)
-        self._go(host, alive, SECONDS if len(alive) > 1 else FOREVER)
+        self._go(host, SECONDS if len(alive) > 1 else FOREVER)
         if standing.passes:
             if all(one.standing.passes for one in alive):
                 sleep(_POLL)
@@ -170,22 +173,22 @@ class Track:
             one.standing.passes = False
         return True
 
-    def _go(self, host: Hosting, alive: list[Hosting], seconds: float = SECONDS) -> None:
+    def _go(self, host: Hosting, seconds: float = SECONDS) -> None:
         host.go(seconds)
         if host.ended:
-            self._end(host, alive)
+            self._end(host)
         else:
-            host.standing.tell(*host.told, [one.standing for one in alive if one is not host])
+            host.standing.tell(*host.told, [one.standing for one in self.alive if one is not host])
 
-    def _end(self, host: Hosting, alive: list[Hosting]) -> None:
+    def _end(self, host: Hosting) -> None:
         """Write what came of a cell; one that did not fit beside others is run again, alone."""
-        beside = len(alive) > 1
-        alive.remove(host)
+        beside = len(self.alive) > 1
+        self.alive.remove(host)
         host.end()
         if isinstance(host, Copying):
             host.write()
         elif host.ran_out_of_memory and beside:
-            only_copy = len(alive) == 1 and isinstance(alive[0], Copying)
+            only_copy = len(self.alive) == 1 and isinstance(self.alive[0], Copying)
             copy = None if only_copy else self._block.reference
             self._heats.append(Heat(_name(), [host.cell], copy))
         else:

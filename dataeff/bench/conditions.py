@@ -6,6 +6,7 @@ import math
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -42,6 +43,17 @@ def conditions(device: torch.device) -> dict[str, Any]:
 def conditions_id(values: dict[str, Any]) -> str:
     """Return a short name for these conditions."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+    """Say in what two conditions differ; nothing where they are equal."""
+    keys = dict.fromkeys([*ours, *theirs])
+    found = [
+        f"{key} {theirs.get(key)} instead of {ours.get(key)}"
+        for key in keys
+        if ours.get(key) != theirs.get(key)
+    ]
+    return ", ".join(found)
 
 
 def device_facts(device: torch.device) -> dict[str, Any]:

@@ -6,16 +6,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
-
+from dataeff.bench.conditions import conditions
 from dataeff.bench.evaluator import Evaluator
+from dataeff.bench.lanes import Lane, Timing
+from dataeff.bench.probing import lanes_of, probe
 from dataeff.bench.service import Hear, PluginService, unheard
 from dataeff.bench.sketch import Facts, Kind, Sketch
 from dataeff.bench.work import Work, begin
+from dataeff.errors import DataeffError
 from dataeff.foretell.pace import Estimate
-from dataeff.lab import Lab, pick_device
+from dataeff.lab import Lab
 from dataeff.plugins import load_plugins
 from dataeff.seals import key_file
 
@@ -50,28 +53,44 @@ class Beside:
 class Apart:
     """Work in another process; a plugin that ends or hangs it is left out from then on."""
 
-    def __init__(self, settings: Settings) -> None:
-        closed = {str(settings.results): "results", str(key_file().parent): "keys"}
-        given = (settings.plugin_dirs, settings.device, closed)
-        self.service = PluginService(begin, *given, limit=settings.timeout)
+    def __init__(self, settings: Settings, lane: Lane) -> None:
+        self._settings = settings
         self._taken: list[tuple[Any, ...]] = []
+        # Several lanes ask.
+        self._lock = RLock()
+        self.service = self._on(lane)
+
+    def _on(self, lane: Lane) -> PluginService:
+        settings = self._settings
+        closed = {str(settings.results): "results", str(key_file().parent): "keys"}
+        given = (settings.plugin_dirs, lane.device, closed)
+        return PluginService(begin, *given, limit=settings.timeout, lane=lane)
+
+    def enter(self, lane: Lane) -> None:
+        """Go on on another lane."""
+        self.service.end()
+        broken, self.service = self.service.broken, self._on(lane)
+        self.service.broken.update(broken)
 
     def call(self, name: str, *given: Any, hear: Hear = unheard) -> Any:
         """Call a method of it by name; a new process is told what the one before was given."""
-        if not self.service.begun:
-            for taken in self._taken:
-                self.service.call("take", *taken)
-        if name == "take":
-            self._taken.append(given)
-        # What is only to be looked at, before anything is run, has less time than an epoch.
-        limit = self.service.limit if name == "refusal" else None
-        return self.service.call(name, *given, hear=hear, limit=limit)
+        with self._lock:
+            if not self.service.begun:
+                for taken in self._taken:
+                    self.service.call("take", *taken)
+            if name == "take":
+                self._taken.append(given)
+            # What is only to be looked at, before anything is run, has less time than an epoch.
+            limit = self.service.limit if name == "refusal" else None
+            return self.service.call(name, *given, hear=hear, limit=limit)
 
 
 @contextmanager
 def open_desk(settings: Settings) -> Iterator[Desk]:
     """Yield a desk, with processes for as long as it is needed; or without, for debugging."""
     if settings.in_process:
+        if set(settings.device) & {",", "*"}:
+            raise DataeffError("--in-process runs on one device, such as --device cpu; name one.")
         lab = Lab(load_plugins(settings.plugin_dirs), settings.device, settings.data_root)
         yield Desk.beside(lab)
         return
@@ -83,12 +102,17 @@ def open_desk(settings: Settings) -> Iterator[Desk]:
 
 
 class Desk:
-    """What the runner asks about strategies, data and networks; answers are kept."""
+    """What the runner asks about strategies, data and networks; answers are kept.
 
-    def __init__(
-        self, asked: Asked, device: torch.device, evaluator: Evaluator | None = None
-    ) -> None:
-        self._asked, self.device, self.evaluator = asked, device, evaluator
+    Who asks has lanes to work on, of which the first is the desk's own as well; `calibration` says
+    what busy lanes do to ratios of times beside them, where there are several.
+    """
+
+    def __init__(self, asked: Asked, lanes: tuple[Lane, ...]) -> None:
+        self._asked, self.lanes = asked, lanes
+        self.evaluator: Evaluator | None = None
+        self.calibration: dict[str, Any] | None = None
+        self._conditions: dict[str, Any] = {}
         self._known: dict[str, Sketch] = {}
         self._facts: dict[tuple[str, int, str], Facts] = {}
         self._checked: set[Task] = set()
@@ -96,17 +120,41 @@ class Desk:
     @classmethod
     def beside(cls, lab: Lab) -> Desk:
         """Return a desk whose work is done in this process."""
-        return cls(Beside(lab), lab.device)
+        return cls(Beside(lab), (Lane(str(lab.device), str(lab.device)),))
 
     @classmethod
     def apart(cls, settings: Settings) -> Desk:
         """Return a desk whose work is done in other processes."""
-        asked = Apart(settings)
+        lanes = lanes_of(settings.device)
+        desk = cls(Apart(settings, lanes[0]), lanes)
+        desk.evaluator = Evaluator(settings, desk.sources, lanes[0])
+        return desk
 
-        def sources(task: Task) -> Sequence[str] | None:
-            return asked.call("sources", _told(task))
+    def enter(self, lanes: tuple[Lane, ...]) -> None:
+        """Go on on other lanes, where they are others; what was answered holds there too."""
+        if lanes == self.lanes:
+            return
+        self.lanes, self._conditions = lanes, {}
+        if isinstance(self._asked, Apart):
+            self._asked.enter(lanes[0])
+        if self.evaluator:
+            self.evaluator.enter(lanes[0])
 
-        return cls(asked, pick_device(settings.device), Evaluator(settings, sources))
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """Return the conditions of cells on its lanes, from a probe; lanes that differ are refused.
+
+        A device that cannot be used is refused here, too.
+        """
+        if not self._conditions:
+            here = self.lab and conditions(self.lab.device)
+            self._conditions = here or probe(self.lanes)
+        return self._conditions
+
+    def timing(self, wanted: Timing) -> Timing:
+        """Return how cells share a lane: one process at a time, or this one, has no turns."""
+        alone = self.lab or any(lane.exclusive for lane in self.lanes)
+        return "whole" if alone else wanted
 
     @property
     def lab(self) -> Lab | None:
@@ -139,9 +187,13 @@ class Desk:
         """Return the file of a suite that is registered by name."""
         return Path(self._asked.call("suite_file", name))
 
+    def sources(self, task: Task) -> Sequence[str] | None:
+        """Return the plugins that a task needs; None where that is not known."""
+        return self._asked.call("sources", _told(task))
+
     def needed(self, task: Task, composition: str) -> list[str] | None:
         """Return the plugins that a cell needs; None where that is not known."""
-        of_task = self._asked.call("sources", _told(task))
+        of_task = self.sources(task)
         return None if of_task is None else [*of_task, *self.composition(composition).plugins]
 
     def check_dataset(self, text: str) -> None:
@@ -214,6 +266,12 @@ class Desk:
     def let_go(self) -> None:
         """Leave memory and loader processes of what was set up to the cells."""
         self._asked.call("let_go")
+        self._leave()
+
+    def _leave(self) -> None:
+        """Leave a device that lets a single process in to the cells."""
+        if isinstance(self._asked, Apart) and self.lanes[0].exclusive:
+            self._asked.service.end()
 
     @contextmanager
     def pilot(self, task: Task, reference: str) -> Iterator[Piloting]:
@@ -223,6 +281,7 @@ class Desk:
             yield Piloting(self._asked)
         finally:
             self._asked.call("end_pilot")
+            self._leave()
 
 
 @dataclass(frozen=True, eq=False)

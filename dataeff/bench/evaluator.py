@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from dataeff.bench.boundary import Opened, test_folders
+from dataeff.bench.lanes import CPU, Lane
 from dataeff.bench.service import Hear, Service
 from dataeff.data import Dataset, StreamSplit, load_dataset
 from dataeff.data.sharing import Room, Shared, images_alone, publish
@@ -45,16 +46,28 @@ class Evaluator:
     What is slow to answer is the reading of data and a test: both have the time of an epoch.
     """
 
-    def __init__(self, settings: Settings, sources: Callable[[Task], Sequence[str] | None]) -> None:
-        given = (settings.plugin_dirs, settings.device, settings.data_root)
-        self._service = Service(_Evaluating, *given, limit=settings.timeout)
-        self._new_viewer = partial(Service, _Viewing, *given, limit=settings.timeout)
+    def __init__(
+        self, settings: Settings, sources: Callable[[Task], Sequence[str] | None], lane: Lane
+    ) -> None:
+        self._settings, self._sources, self._lane = settings, sources, lane
+        self._service = self._new(_Evaluating)
         self._viewers: dict[Path, Service] = {}
-        self._sources = sources
         self._abouts: dict[str, tuple[dict[str, Any], Sources]] = {}
         self._rooms: dict[tuple[str, int], tuple[Room, Room]] = {}
         self._shared: dict[tuple[str, int], Shared] = {}
         self._parts: dict[str, list[int]] = {}
+
+    def _new(self, make: Callable[..., Any]) -> Service:
+        # Where one process at a time is let in, that is the cell's.
+        settings, lane = self._settings, self._lane
+        given = (settings.plugin_dirs, CPU if lane.exclusive else lane.device, settings.data_root)
+        return Service(make, *given, limit=settings.timeout, lane=lane)
+
+    def enter(self, lane: Lane) -> None:
+        """Go on on another lane; what was shared stays."""
+        self._end()
+        self._lane = lane
+        self._service = self._new(_Evaluating)
 
     def shared(self, task: Task) -> Shared:
         """Return the data of a task as others may have it, read when it is first asked for."""
@@ -79,7 +92,7 @@ class Evaluator:
         images, room = self._rooms[task.dataset, task.workers][1].path, Room()
         seen = None if whole else self._part(task)
         try:
-            viewer = self._viewers.setdefault(path.parent, self._new_viewer())
+            viewer = self._viewers.setdefault(path.parent, self._new(_Viewing))
             viewer.call("look", *about, form, str(path), seen, images, room.path)
             return self._service.call("judge", *about, room.path, whole)
         finally:
@@ -95,6 +108,11 @@ class Evaluator:
         if viewer := self._viewers.pop(folder, None):
             viewer.end()
 
+    def _end(self) -> None:
+        self._service.end()
+        for folder in list(self._viewers):
+            self.forget(folder)
+
     def _about(self, task: Task) -> tuple[dict[str, Any], Sources]:
         key = task.id
         if key not in self._abouts:
@@ -103,9 +121,7 @@ class Evaluator:
 
     def end(self) -> None:
         """End its processes, and give up what was shared."""
-        self._service.end()
-        for folder in list(self._viewers):
-            self.forget(folder)
+        self._end()
         for rooms in self._rooms.values():
             for room in rooms:
                 room.close()

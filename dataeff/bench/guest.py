@@ -16,10 +16,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dataeff.errors import DataeffError
 from dataeff.whereabouts import HERE, SIZE, text_of
+
+if TYPE_CHECKING:
+    from dataeff.bench.lanes import Lane
 
 Message = dict[str, Any]
 Target = Callable[..., None]
@@ -68,16 +71,17 @@ def _plain(value: Any) -> Any:
 
 
 class Guest:
-    """A process of foreign code, as its host sees it."""
+    """A process of foreign code, as its host sees it; on a lane, if there is one."""
 
-    def __init__(self, target: Target, *given: Any) -> None:
+    def __init__(self, target: Target, *given: Any, lane: Lane | None = None) -> None:
         context = multiprocessing.get_context("forkserver")
         heavy = [name for name in _HEAVY if name in sys.modules]
         context.set_forkserver_preload(["dataeff.bench.preload", *heavy])
         self._block = context.RawArray("c", SIZE)
         self._ours, theirs = context.Pipe()
         # The fork server has the environment and the folder of when it was started.
-        order = (target, theirs, self._block, (dict(os.environ), os.getcwd()), given)
+        around = (dict(os.environ), os.getcwd(), lane)
+        order = (target, theirs, self._block, around, given)
         self._process = context.Process(target=_begin, args=order)
         self._process.start()
         theirs.close()
@@ -113,6 +117,10 @@ class Guest:
         self._process.join(_FAREWELL)
         code = self._process.exitcode
         raise Died(self.where, "it hung up" if code is None else cause_of_death(code))
+
+    def kill(self) -> None:
+        """Kill it, from any thread; whoever waits for what it says hears that it died."""
+        self._process.kill()
 
     def end(self, patience: float = 0.0) -> None:
         """End it with all that it has started; it has so many seconds to end by itself."""
@@ -151,13 +159,13 @@ def _begin(
     target: Target,
     connection: Connection,
     block: Any,
-    around: tuple[dict[str, str], str],
+    around: tuple[dict[str, str], str, Lane | None],
     given: tuple[Any, ...],
 ) -> None:
     # Ctrl-C reaches the whole group of the host, who ends us, so that one of us speaks.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.setsid()
-    environment, folder = around
+    environment, folder, lane = around
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment, **{_MARK: str(os.getpid())})
@@ -165,6 +173,8 @@ def _begin(
     threading.Thread(target=_end_with_host, daemon=True).start()
     line = Line(connection)
     try:
+        if lane:
+            lane.enter()
         target(line, *given)
     except BaseException as error:
         line.send(failure(error))

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from time import monotonic
 from typing import Any
 
 from dataeff.bench.books import Books
 from dataeff.bench.cells import Cell, Settings
+from dataeff.bench.conditions import differing
 from dataeff.bench.desk import Desk
 from dataeff.bench.ended import amend, fail, finish, weights_of
 from dataeff.bench.evaluator import Evaluator
 from dataeff.bench.guest import Died, Guest, Message, told
+from dataeff.bench.lanes import CPU, Lane, share_energy
 from dataeff.bench.results import BOOKS, clear, clocked_seconds, delete
 from dataeff.bench.training import Order, train
 from dataeff.bench.turns import Standing
@@ -27,7 +31,7 @@ from dataeff.training.weights import FILES
 # What a cell is is not for its process to say.
 _OURS = {
     *("schema", "suite", "task_name", "data", "network", "version", "strategy", "parameters"),
-    *("task", "task_id", "seed", "files", "weights", "checksum", "heat", "heats"),
+    *("task", "task_id", "seed", "files", "weights", "checksum", "heat", "heats", "lanes"),
 }
 _NONSENSE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 # Seconds that a cell's process has to end, once it has sent all.
@@ -38,23 +42,50 @@ _ASIDE, _SLACK = 0.02, 0.2
 _NO_ROOM = ("OutOfMemoryError", "MemoryError", "can't allocate memory", "ended by SIGKILL")
 
 
+class Stopped(Exception):
+    """What runs on a lane is to end at once, and to write nothing."""
+
+
+@dataclass(eq=False)
+class Berth:
+    """What cells on a lane are given: the lane, its evaluator, and what all lanes share.
+
+    `busy` returns how many lanes are, `stopped` is set when all are to end.
+    """
+
+    lane: Lane
+    evaluator: Evaluator
+    desk: Desk
+    settings: Settings
+    busy: Callable[[], int] = lambda: 1
+    stopped: Event = field(default_factory=Event)
+
+    @property
+    def sharing(self) -> int:
+        """Return how many lanes share the memory of this one."""
+        return len(self.desk.lanes) if self.lane.device == CPU else 1
+
+    def check(self) -> None:
+        """Go no further where all are to end."""
+        if self.stopped.is_set():
+            raise Stopped
+
+
 class Hosting:
     """A cell that is alive in a process of its own, until it has `ended`.
 
     It runs while `go` is called, and stands still otherwise.
     """
 
-    def __init__(
-        self, cell: Cell, heat: str, desk: Desk, settings: Settings, on_epoch: OnEpoch
-    ) -> None:
-        self.cell, self.heat = cell, heat
-        self._desk, self._settings, self._on_epoch = desk, settings, on_epoch
+    def __init__(self, cell: Cell, heat: str, berth: Berth, on_epoch: OnEpoch) -> None:
+        self.cell, self.heat, self._berth, self._on_epoch = cell, heat, berth, on_epoch
         self.standing = Standing()
         self.ended: Message | None = None
         self.more: int | None = None
         self.told = 0.0, True
         self._books = Books(self.folder, heat)
-        self._left = settings.timeout
+        self._left = berth.settings.timeout
+        self._lanes = 1
         # What its process had run when it handed its turn over, and what it has run since then.
         self._ran = self._aside = 0.0
         self._guest: Guest | None = None
@@ -76,7 +107,7 @@ class Hosting:
         order = self._order()
         self._books.begin()
         self._books.watch.to("start")
-        self._guest = Guest(train, order)
+        self._guest = Guest(train, order, lane=self._berth.lane)
         self._attend(lambda guest: None)
 
     def go(self, seconds: float) -> None:
@@ -87,6 +118,7 @@ class Hosting:
             self._books.watch.to("off" if self.standing.turns > 0 else "start")
             guest.send({"seconds": seconds})
 
+        self._lanes = max(self._lanes, self._berth.busy())
         self._attend(grant)
         self._ran = self._guest.ran if self._guest else 0.0
         self.standing.turns += 1
@@ -97,7 +129,12 @@ class Hosting:
         if guest := self._guest:
             self._guest = None
             guest.end(_FAREWELL if self.ended and "ended" in self.ended else 0.0)
-            self._evaluator().forget(self.folder)
+            self._berth.evaluator.forget(self.folder)
+
+    def kill(self) -> None:
+        """Kill its process, wherever that is; whoever hears it finds out."""
+        if guest := self._guest:
+            guest.kill()
 
     def write(self) -> None:
         """Write what came of the cell."""
@@ -108,13 +145,9 @@ class Hosting:
         except (DataeffError, *_NONSENSE) as error:
             fail(self.cell, _nonsense("", error))
 
-    def _evaluator(self) -> Evaluator:
-        assert self._desk.evaluator, "who has cells in processes has an evaluator"
-        return self._desk.evaluator
-
     def _order(self) -> Order:
-        cell, settings = self.cell, self._settings
-        shared = self._evaluator().shared(cell.task)
+        cell, berth, settings = self.cell, self._berth, self._berth.settings
+        shared = berth.evaluator.shared(cell.task)
         shelf, runners = cell.shelf(settings.results), "what the runner has written"
         closed = {str(settings.results): "results", str(key_file().parent): "keys"}
         closed |= {str(self.folder): "", str(shelf.folder): ""}
@@ -128,9 +161,11 @@ class Hosting:
             seed=cell.seed,
             shelf=shelf,
             plugin_dirs=settings.plugin_dirs,
-            plugins=self._desk.needed(cell.task, cell.strategy),
-            broken=self._desk.broken,
-            device=settings.device,
+            plugins=berth.desk.needed(cell.task, cell.strategy),
+            broken=berth.desk.broken,
+            device=berth.lane.device,
+            timing=cell.scene.conditions["timing"],
+            energy=not share_energy(berth.desk.lanes),
             shared=shared,
             closed=closed,
         )
@@ -143,6 +178,7 @@ class Hosting:
             begin(guest)
             self.ended = self._hear(guest)
         except Died as died:
+            self._berth.check()
             self.ended = {"died": str(died)}
         except _NONSENSE as error:
             self.ended = {"died": _nonsense(guest.where, error)}
@@ -156,7 +192,7 @@ class Hosting:
 
     def _hear(self, guest: Guest) -> Message | None:
         """Enter what is said into the books; the limit is that of what is held of the turns."""
-        limit, books = self._settings.timeout, self._books
+        limit, books = self._berth.settings.timeout, self._books
         since = monotonic()
         while True:
             left = max(0.0, self._left - (monotonic() - since))
@@ -207,7 +243,7 @@ class Hosting:
     def _test(self, epoch: int, form: Any, whole: bool) -> None:
         path = self.folder / FILES[form]
         try:
-            figures = self._evaluator().test(self.cell.task, form, path, whole)
+            figures = self._berth.evaluator.test(self.cell.task, form, path, whole)
         except DiskFull:
             raise
         except DataeffError as error:
@@ -240,6 +276,7 @@ class Hosting:
         record["machine"]["flags"] += self._doubts(record)
         record["outside"] = {**books.watch.seconds, "parts": books.watch.parts}
         record["network_form"] = books.final.get("form", "")
+        record["lanes"] = self._lanes
         if self.heat:
             record["heat"] = self.heat
         finish(cell, record, books.lines, whole.get("hits", []))
@@ -302,14 +339,3 @@ def copy_folder(reference: Cell, heat: str) -> Path:
 def _nonsense(where: str, error: Exception) -> str:
     said = f"what its process said makes no sense ({type(error).__name__}: {error})"
     return f"{where}: {said}" if where else said
-
-
-def differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """Say in what two conditions differ; nothing where they are equal."""
-    keys = dict.fromkeys([*ours, *theirs])
-    found = [
-        f"{key} {theirs.get(key)} instead of {ours.get(key)}"
-        for key in keys
-        if ours.get(key) != theirs.get(key)
-    ]
-    return ", ".join(found)

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import product
@@ -11,8 +11,9 @@ from typing import Any
 
 from dataeff.bench.blocks import Block
 from dataeff.bench.cells import Cell, Scene
-from dataeff.bench.conditions import conditions, provenance
+from dataeff.bench.conditions import provenance
 from dataeff.bench.desk import Desk
+from dataeff.bench.lanes import as_typed
 from dataeff.bench.line import Budgets, budgets, longer
 from dataeff.bench.matches import Matches
 from dataeff.bench.results import clocked_seconds, empty, flags_of, pairing, read_runs, settled
@@ -42,7 +43,8 @@ class Schedule:
     ) -> None:
         self.suite, self._desk, self._fresh = suite, desk, fresh
         self._root = results / suite.name
-        stamp = {"conditions": conditions(desk.device), "provenance": provenance(desk.plugins())}
+        found = desk.conditions | {"timing": desk.timing(suite.timing)}
+        stamp = {"conditions": found, "provenance": provenance(desk.plugins())}
         tasks = suite.tasks.items()
         self.scenes = {name: Scene.of(name, task, desk, stamp) for name, task in tasks}
         self.kinds = desk.kinds(suite.controls)
@@ -64,6 +66,13 @@ class Schedule:
     def seeds(self) -> range:
         """Return the seeds that are run of every strategy."""
         return self.stages.all[0]
+
+    @property
+    def devices(self) -> dict[str, Any]:
+        """Return what later commands are to know of the lanes; nothing where there are none."""
+        if self._desk.lab:
+            return {}
+        return {"devices": as_typed(self._desk.lanes), "calibration": self._desk.calibration}
 
     @property
     def has_line(self) -> bool:
@@ -90,14 +99,25 @@ class Schedule:
             names = dict.fromkeys(name for name in names if name in going | needed)
         return list(dict.fromkeys([*names, *self._added[task]]))
 
-    def waves(self) -> Iterator[list[Block]]:
-        """Yield blocks that wait for nothing; the next are asked for when these have ended."""
+    def waves(self, lanes: int = 1) -> Iterator[list[Block]]:
+        """Yield blocks that wait for nothing; the next are asked for when these have ended.
+
+        What joins once the first blocks have told what methods cost comes last of the next ones:
+        it is less than a block, and so the lanes end together.
+        """
         for task in self.suite.tasks:
             self.stages.going.pop(task, None)
             for seeds in self.stages.all:
-                for seed in seeds:
-                    yield [self._block(task, seed, self._planned(task))]
-                    yield from self._joining(task, seed, seeds)
+                joined: list[Block] = []
+                for wave in _waves(seeds, lanes):
+                    blocks = [self._block(task, seed, self._planned(task)) for seed in wave]
+                    yield [*blocks, *joined]
+                    joined = []
+                    for plan in (self._plan_matches, self._plan_line):
+                        joined += self._joining(task, wave.stop - 1, seeds, plan)
+                        if lanes == 1 or wave.stop == seeds.stop:
+                            yield joined
+                            joined = []
                 if not self._look(task, seeds.stop):
                     break
             for text in self.matches.waiting(task):
@@ -116,15 +136,15 @@ class Schedule:
         cells = [self._cell(task, strategy, seed) for strategy in planned]
         return Block(cells, self.reference_of(cells[0]), partial(self._expected, task, planned))
 
-    def _joining(self, task: str, seed: int, seeds: range) -> Iterator[list[Block]]:
-        """Yield the blocks of those that join when a seed is through, for the seeds before too."""
-        for plan in (self._plan_matches, self._plan_line):
-            before = self._planned(task)
-            plan(task, seed)
-            new = [label for label in self._planned(task) if label not in before]
-            self.cells += [self._cell(task, label, n) for n in seeds for label in new]
-            if new:
-                yield [self._block(task, n, new) for n in seeds if n <= seed]
+    def _joining(
+        self, task: str, seed: int, seeds: range, plan: Callable[[str, int], None]
+    ) -> list[Block]:
+        """Return the blocks of those that join when a seed is through, for those before it too."""
+        before = self._planned(task)
+        plan(task, seed)
+        new = [label for label in self._planned(task) if label not in before]
+        self.cells += [self._cell(task, label, n) for n in seeds for label in new]
+        return [self._block(task, n, new) for n in seeds if n <= seed] if new else []
 
     def _expected(self, task: str, strategies: Iterable[str]) -> dict[str, float]:
         """Return the seconds that strategies took on their clocks, by the runner's own."""
@@ -281,6 +301,15 @@ class Schedule:
 def _whole_seconds(record: dict[str, Any]) -> float:
     """Return all that a cell took, evaluation included."""
     return sum(record.get("clocks", {}).values())
+
+
+def _waves(seeds: range, lanes: int) -> list[range]:
+    """Cut seeds into waves: one for each lane, and then, where there are several, all the rest."""
+    first, last = seeds.start, seeds.stop
+    if lanes == 1:
+        return [range(seed, seed + 1) for seed in seeds]
+    cut = min(last, first + lanes)
+    return [range(first, cut), *([range(cut, last)] if cut < last else [])]
 
 
 def _on_clock(record: dict[str, Any] | None) -> float:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from dataeff import errors
 from dataeff.bench.guest import Died, Guest, Line, failure, told
 from dataeff.errors import DataeffError, one_line
 from dataeff.whereabouts import PLUGIN
+
+if TYPE_CHECKING:
+    from dataeff.bench.lanes import Lane
 
 IMPORTING = 120.0
 """Seconds that the plugins have to be imported and to register, at the most."""
@@ -24,12 +27,14 @@ def unheard(told: Any) -> None:
 class Service:
     """An object that lives in a process of its own, made there by `make(tell, *given)`.
 
-    It begins with the first call. A call that takes longer than `limit` seconds, or that its
-    process does not survive, raises `Died`; the next one finds a new process.
+    It begins with the first call, on its lane if it has one. A call that takes longer than `limit`
+    seconds, or that its process does not survive, raises `Died`; the next one finds a new process.
     """
 
-    def __init__(self, make: Callable[..., Any], *given: Any, limit: float) -> None:
-        self._make, self._given, self.limit = make, given, limit
+    def __init__(
+        self, make: Callable[..., Any], *given: Any, limit: float, lane: Lane | None = None
+    ) -> None:
+        self._make, self._given, self.limit, self._lane = make, given, limit, lane
         self._guest: Guest | None = None
 
     @property
@@ -44,7 +49,7 @@ class Service:
         """
         limit = self.limit if limit is None else limit
         if self._guest is None:
-            self._guest = Guest(_serve, self._make, self._given)
+            self._guest = Guest(_serve, self._make, self._given, lane=self._lane)
             try:
                 self._next(self._guest, self.limit, unheard)
             except DataeffError:
@@ -112,11 +117,16 @@ class PluginService(Service):
     """
 
     def __init__(
-        self, make: Callable[..., Any], folders: Sequence[Path], *given: Any, limit: float
+        self,
+        make: Callable[..., Any],
+        folders: Sequence[Path],
+        *given: Any,
+        limit: float,
+        lane: Lane | None = None,
     ) -> None:
         self.broken: dict[str, str] = {}
         importing = min(IMPORTING, limit)
-        super().__init__(make, tuple(folders), self.broken, *given, limit=importing)
+        super().__init__(make, tuple(folders), self.broken, *given, limit=importing, lane=lane)
         self._longest = limit
 
     def call(self, name: str, *given: Any, hear: Hear = unheard, limit: float | None = None) -> Any:

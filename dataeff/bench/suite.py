@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from dataeff.bench.desk import Desk
+from dataeff.bench.lanes import Timing
 from dataeff.bench.toml import read_toml
 from dataeff.cost import MARGIN
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
@@ -87,6 +88,8 @@ class Suite(BaseModel, extra="forbid", allow_inf_nan=False):
     claims: list[Claim] = []
     controls: bool | list[str] = True
     """Add the line: training less at a few budgets; a list names its kinds."""
+    timing: Timing = "turns"
+    """Cells of a block take turns on their lane, or each runs as a whole."""
     match: str | None = None
     """The strategy whose time those with a value `?` are to take."""
 

@@ -45,6 +45,8 @@ class Order:
     plugins: list[str] | None
     broken: dict[str, str]
     device: str
+    timing: str
+    energy: bool
     shared: Shared
     closed: dict[str, str]
 
@@ -128,13 +130,13 @@ def _train(line: Line, order: Order, boundary: Boundary) -> None:
     host = Remote(line, order.folder, boundary)
     host.wait({})
     lab.take(order.task, order.shared)
-    place = Place(order.folder, order.shelf, host=host)
+    place = Place(order.folder, order.shelf, host=host, energy=order.energy)
     with steady_heap():
         composition = lab.composition(order.strategy)
         result = lab.run(order.task, composition, order.seed, place, host.epoch)
     boundary.check()
     write_samples(order.folder, result)
-    found = conditions(lab.device) | result.in_force
+    found = conditions(lab.device) | result.in_force | {"timing": order.timing}
     line.send({"ended": result.record, "left": boundary.left_behind(), "conditions": found})
 
 

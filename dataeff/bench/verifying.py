@@ -19,7 +19,6 @@ import pandas as pd
 
 from dataeff.bench.blocks import Cells
 from dataeff.bench.cells import Cell, Scene, Settings
-from dataeff.bench.conditions import conditions
 from dataeff.bench.desk import Desk
 from dataeff.bench.results import read_runs, settled
 from dataeff.bench.runner import Event, run_cells
@@ -127,7 +126,9 @@ class Verifier:
     def _again(self, record: dict[str, Any]) -> Cell | None:
         """Return the cell as it would be run now; None where that is another one."""
         task = Task(**record["task"])
-        stamp = {"conditions": conditions(self._desk.device), "provenance": record["provenance"]}
+        # Alone, it has nobody to take turns with; its numbers are the same.
+        found = self._desk.conditions | {"timing": record["conditions"].get("timing")}
+        stamp = {"conditions": found, "provenance": record["provenance"]}
         try:
             scene = Scene.of(record["task_name"], task, self._desk, stamp)
             composition = self._desk.composition(record["strategy"])

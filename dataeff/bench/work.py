@@ -15,6 +15,7 @@ from dataeff.bench.line import at_cost, line_kinds, pattern
 from dataeff.bench.service import Hear
 from dataeff.composition import Composition
 from dataeff.data.sharing import Shared
+from dataeff.foretell.load import Load
 from dataeff.foretell.match import Pilot
 from dataeff.foretell.pace import Estimate, Setup, Site, let_go
 from dataeff.lab import Lab
@@ -48,6 +49,7 @@ class Work:
     def __init__(self, lab: Lab, tell: Hear, boundary: Boundary | None = None) -> None:
         self.lab, self._tell, self._boundary = lab, tell, boundary
         self._pilot: Pilot | None = None
+        self._loads: dict[float, Load] = {}
 
     # What is installed ------------------------------------------------------------------------
 
@@ -138,6 +140,12 @@ class Work:
     def let_go(self) -> None:
         """Leave memory and loader processes of what was set up to the cells."""
         let_go(self.lab.device)
+
+    def train_load(self, about: Told, share: float, seconds: float) -> float:
+        """Return the rows per second of plain training, in batches of a share of the task's."""
+        if share not in self._loads:
+            self._loads[share] = Load(self.lab, Task(**about), share)
+        return self._loads[share].pace(seconds)
 
     def begin_pilot(self, about: Told, reference: str) -> None:
         """Begin to measure what strategies cost beside a reference."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dataeff.cli.adhoc import adhoc_options, choose_suite
-from dataeff.cli.options import Number, device_option, training_options
+from dataeff.cli.options import Number, training_options
 from dataeff.cli.show import console, show
 from dataeff.cost import MARGIN
 from dataeff.errors import DataeffError
@@ -58,7 +58,16 @@ if TYPE_CHECKING:
     f"or {MARGIN}).",
 )
 @adhoc_options
-@device_option
+@click.option(
+    "--devices",
+    "--device",
+    "device",
+    default="auto",
+    show_default=True,
+    metavar="auto|cuda:0,1|cpu*2",
+    help="Where to run, one lane for each: devices such as cuda:0,cuda:1, cpu for all cores at "
+    "once, cpu*2 for two groups of them; auto takes the GPUs, or what these cores do best.",
+)
 @click.option(
     "--fresh/--resume",
     default=False,
@@ -91,6 +100,7 @@ def run(suite, strategies, plugin_dirs, **options):
     """
     from dataeff.bench.cells import Settings
     from dataeff.bench.desk import open_desk
+    from dataeff.bench.locks import locked
 
     if options["fresh"] and options["rerun_flagged"]:
         raise DataeffError("--fresh runs all cells again; leave it out, or --rerun-flagged.")
@@ -101,12 +111,25 @@ def run(suite, strategies, plugin_dirs, **options):
         if (controls := options["controls"]) is not None:
             # A suite that names its controls keeps to these.
             chosen.controls = controls and (chosen.controls or True)
-        _run_suite(chosen, desk, settings, options)
+        _choose_lanes(chosen, desk, settings)
+        with locked(desk.lanes):
+            _run_suite(chosen, desk, settings, options)
+
+
+def _choose_lanes(suite: Suite, desk: Desk, settings: Settings) -> None:
+    """Have the desk on the lanes of the run, and say so where these were measured."""
+    from dataeff.bench.choosing import choose_lanes
+
+    with console.status("Looking for the lanes in which these cores train most"):
+        said = choose_lanes(desk, suite, settings)
+    if said:
+        click.echo(said, err=True)
 
 
 def _run_suite(suite: Suite, desk: Desk, settings: Settings, options: Mapping[str, Any]) -> None:
     """Run a suite and show its leaderboard, or say what that would cost."""
     from dataeff.bench.asked import write_suite
+    from dataeff.bench.choosing import calibrate
     from dataeff.bench.schedule import Schedule
     from dataeff.foretell.preview import Coming, check_setups
     from dataeff.report.due import Looking
@@ -124,6 +147,8 @@ def _run_suite(suite: Suite, desk: Desk, settings: Settings, options: Mapping[st
     _warn(schedule, desk)
     if not options["yes"]:
         _ask(schedule, coming, desk)
+    with console.status("Measuring what busy lanes do to the times beside them"):
+        calibrate(desk, suite, settings)
     looking.before = partial(write_suite, schedule, folder, _command())
     looking.before()
     if fresh:

@@ -68,7 +68,9 @@ def verify(suite, results, repeat, plugin_dirs, **options):
 
 def _findings(folder: Path, settings: Settings, repeat: float) -> list[Finding]:
     """Look at every cell; say what is not as it should be as it is found."""
+    from dataeff.bench.choosing import kept_lanes
     from dataeff.bench.desk import open_desk
+    from dataeff.bench.lanes import AUTO
     from dataeff.bench.verifying import Verifier, chosen
     from dataeff.checked import write_entries
     from dataeff.forms import VERIFIED
@@ -76,6 +78,8 @@ def _findings(folder: Path, settings: Settings, repeat: float) -> list[Finding]:
 
     findings = []
     with open_desk(settings) as desk:
+        if settings.device == AUTO and (lanes := kept_lanes(folder)):
+            desk.enter(lanes)
         verifier = Verifier(folder, desk, settings)
         cells = verifier.cells()
         again = chosen(cells, repeat)

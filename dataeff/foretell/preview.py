@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import torch
-
 from dataeff.bench.cells import Again, Cell
 from dataeff.bench.guest import Died
 from dataeff.bench.results import settled
@@ -167,7 +165,7 @@ def _refusal(asked: list[list[Cell]], desk: Desk) -> str:
     """Return what the first strategy says that can be had in none of its ways, if there is one."""
     refused: list[tuple[list[Cell], str]] = []
     # The CPU first, to leave an accelerator's memory alone; but it may be all that is refused.
-    for on_cpu in (True, False) if desk.device != torch.device("cpu") else (True,):
+    for on_cpu in (True, False) if desk.lanes[0].device != "cpu" else (True,):
         told = [(ways, [_says(cell, desk, on_cpu) for cell in ways]) for ways in asked]
         refused = [(ways, reasons[0]) for ways, reasons in told if all(reasons)]
         asked = [ways for ways, _ in refused]

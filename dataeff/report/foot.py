@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from dataeff.plural import counted
-from dataeff.report.frames import seen_on
+from dataeff.report.frames import numbers, seen_on
 from dataeff.report.grid import lines_of
 from dataeff.report.judge import Judged
 from dataeff.report.looks import looks_of, spent
@@ -21,7 +21,7 @@ def foot(judged: Judged, images: Mapping[str, float]) -> list[str]:
     `images` are what the test images add to the error of each strategy's difference.
     """
     said = [*_together(judged), *_resolved(judged), *_on_new_images(judged, images)]
-    said += [*_on_part(judged), *_falling(judged)]
+    said += [*_on_part(judged), *_falling(judged), *_beside_lanes(judged)]
     counts = set(judged.at[judged.seen])
     if len(counts) > 1:
         said.append("Who was settled earlier has fewer seeds: compare differences, not accuracies.")
@@ -100,3 +100,14 @@ def _falling(judged: Judged) -> list[str]:
             shares = f"{more:.2g} of the work is below {less:.2g}"
             said.append(f"The line falls: {kind} at {shares}, which does less.")
     return said
+
+
+def _beside_lanes(judged: Judged) -> list[str]:
+    """Say what busy lanes do to ratios of times, where there were several."""
+    most, found = numbers(judged.table.group, "lanes").max(), judged.table.suite.get("calibration")
+    if not found or not most > 1:
+        return []
+    return [
+        f"Times are of up to {most:.0f} lanes at once: busy lanes change the ratio of two loads "
+        f"beside them by {found['change']:+.1%} (standard error {found['error']:.1%})."
+    ]

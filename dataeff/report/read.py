@@ -187,7 +187,7 @@ def add_amortised(runs: pd.DataFrame) -> None:
 _HEAD = ("suite", "task_name", "strategy", "seed", "status", "error", "conditions_id", "task_id")
 _TAIL = (
     *("steps", "epochs", "train_loss", "flops", "peak_memory", "peak_memory_of"),
-    *("ranked", "control", "no_effect", "ended", "folder"),
+    *("ranked", "control", "no_effect", "lanes", "ended", "folder"),
 )
 _NAMED = {
     "clocks": "{}_seconds",

@@ -52,13 +52,14 @@ class Place:
     """Where a run keeps things: checkpoints and nested runs in a folder, scores on a shelf.
 
     One that `saves` nothing keeps its nested runs there all the same. A `host` keeps what
-    strategies must not reach.
+    strategies must not reach. There is no `energy` where others use what its counter counts.
     """
 
     folder: Path | None = None
     shelf: Shelf | None = None
     saves: bool = True
     host: Host | None = None
+    energy: bool = True
 
 
 Evaluate = Callable[["Job"], Mapping[str, float]]
@@ -81,7 +82,8 @@ class Job:
         self.task, self.ground, self.place = task, ground, place
         self.train = ground.train
         self.layout = torch.channels_last if task.channels_last else torch.contiguous_format
-        self.meter = Meter(ground.device, place.host.mark if place.host else None)
+        mark = place.host.mark if place.host else None
+        self.meter = Meter(ground.device, mark, place.energy)
         self.guard: Guard | None = None
         self.module: nn.Module
         self.version = "0"

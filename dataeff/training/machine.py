@@ -131,7 +131,7 @@ class Guard:
         lived: Callable[[], tuple[float, float, float]] = lambda: (0.0, 0.0, 0.0),
         root: Path = system.ROOT,
     ) -> None:
-        self._root, self._lived = root, lived
+        self._root, self._lived, self._family = root, lived, system.family()
         self._gpu = find_gpu(device)
         self._counted = tuple(self._gpu.violations()) if self._gpu else ()
         self._fixed = {
@@ -169,7 +169,7 @@ class Guard:
     def _counters(self) -> dict[str, float]:
         """Return what the machine counts, whoever it works for."""
         held_back = self._gpu.violations() if self._gpu else {}
-        return {**(system.processor_seconds(self._root) or {}), **held_back}
+        return {**(system.processor_seconds(self._root, self._family) or {}), **held_back}
 
     def record(self, process_seconds: float, wall_seconds: float) -> dict[str, Any]:
         """Return what was seen, and `flags`: why this cell's times cannot be trusted."""

@@ -32,11 +32,16 @@ class Meter:
     device's own timeline and added up when that clock stops.
 
     `energy` holds joules per clock where the device has a counter, and nothing where it has none,
-    where the counter failed, or where a part of the run went without. `mark` is told when a clock
-    that counts begins or stands still.
+    where that is not to be read, where it failed, or where a part of the run went without. `mark`
+    is told when a clock that counts begins or stands still.
     """
 
-    def __init__(self, device: torch.device, mark: Callable[[bool], None] | None = None) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        mark: Callable[[bool], None] | None = None,
+        energy: bool = True,
+    ) -> None:
         self.device = device
         self._mark, self._counts = mark, False
         self._stamp = time.perf_counter if device.type in ("cpu", "meta") else self._event
@@ -57,7 +62,7 @@ class Meter:
         self._since = (0.0, 0.0, 0.0)
         # What `lived` returns, and how long this thread had run when a clock was last read.
         self._lived, self._ran = (0.0, 0.0, 0.0), 0.0
-        self._joules = energy_counter(device)
+        self._joules = energy_counter(device) if energy else None
         self._phase = "other"
         self._spans: list[tuple[str, Any]] = []
         self._stretches: list[tuple[str, Any, Any]] = []

@@ -31,8 +31,8 @@ _CLOCKS = {"SM": 1, "MEM": 2}
 class Gpu:
     """One GPU; whatever the driver does not tell is None."""
 
-    def __init__(self, nvml: Any, handle: Any) -> None:
-        self._nvml, self._handle = nvml, handle
+    def __init__(self, nvml: Any, handle: Any, uuid: str = "") -> None:
+        self._nvml, self._handle, self.uuid = nvml, handle, uuid
         # In microseconds, as NVML counts.
         self._looked = time.time_ns() // 1000
 
@@ -91,6 +91,11 @@ class Gpu:
             return set() if type(error).__name__ == "NVMLError_NotFound" else pids
         return {one.pid for one in found if one.timeStamp > since and one.smUtil > _IDLE}
 
+    def exclusive(self) -> bool:
+        """Say whether it lets one process in at a time."""
+        # NVML's modes: to one thread, as there was once, and to one process.
+        return self._ask("nvmlDeviceGetComputeMode", self._handle) in (1, 3)
+
     def joules(self) -> float:
         """Return the energy used since the driver was loaded, or raise."""
         return self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle) / 1000
@@ -126,5 +131,5 @@ def find_gpu(device: torch.device) -> Gpu | None:
         for kind in ("GPU", "MIG"):
             with suppress(pynvml.NVMLError):
                 uuid = f"{kind}-{properties.uuid}"
-                return Gpu(pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid))
+                return Gpu(pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid), uuid)
     return None

@@ -1,5 +1,6 @@
 """What the system tells of the machine and of this process; nothing where it does not."""
 
+import multiprocessing
 import os
 import re
 import signal
@@ -22,6 +23,21 @@ def cores() -> int:
 
 def _usable() -> set[int]:
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+
+
+def physical_cores(root: Path = ROOT) -> list[tuple[int, ...]]:
+    """Return the cores that this process may use, each by the numbers of its hyper-threads."""
+    usable = _usable() or set(range(os.cpu_count() or 1))
+    folder = root / "sys/devices/system/cpu"
+    files = {number: folder / f"cpu{number}/topology/thread_siblings_list" for number in usable}
+    cores = {number: (_listed(_text(file)) | {number}) & usable for number, file in files.items()}
+    return sorted({tuple(sorted(core)) for core in cores.values()})
+
+
+def _listed(text: str) -> set[int]:
+    """Return the numbers of a list such as 0-1,8."""
+    ends = [_numbers(part.split("-")) for part in text.strip().split(",")]
+    return {number for pair in ends if pair for number in range(pair[0], pair[-1] + 1)}
 
 
 def computing_threads(device: torch.device) -> int:
@@ -93,10 +109,24 @@ def memory(root: Path, key: str) -> float | None:
     return None if known is None else round(known / 2**20, 2)
 
 
-def processor_seconds(root: Path) -> dict[str, float] | None:
+def family() -> str:
+    """Return the process whose descendants are no strangers: this one, or who has started it.
+
+    The processes of one command share all cores, and those of another lane are as busy as we are;
+    but who keeps to cores of his own has them alone.
+    """
+    with suppress(OSError, AttributeError):
+        parent = os.getppid()
+        if multiprocessing.parent_process() and os.sched_getaffinity(parent) == _usable():
+            return str(parent)
+    return "self"
+
+
+def processor_seconds(root: Path, family: str = "self") -> dict[str, float] | None:
     """Return the seconds that the cores we may use were busy, and were stolen by a host.
 
-    Of the busy ones, `own` are those of this process and its children, `children` of these alone.
+    Of the busy ones, `own` are those of this process and its children, or of a whole family;
+    `children` are those of our children alone.
     """
     usable = {f"cpu{number}" for number in _usable()}
     lines = [line.split() for line in _text(root / "proc/stat").splitlines()]
@@ -107,7 +137,9 @@ def processor_seconds(root: Path) -> dict[str, float] | None:
         return None
     busy = sum(sum(ticks[:3]) + sum(ticks[5:7]) for ticks in known)
     stolen = sum(ticks[7] for ticks in known)
-    ticks = {"busy": busy, "own": sum(own), "children": own[1], "stolen": stolen}
+    # Of children, not every kernel tells.
+    ours = max(sum(own), sum(_process_ticks(root, family) or own))
+    ticks = {"busy": busy, "own": ours, "children": own[1], "stolen": stolen}
     return {name: count / os.sysconf("SC_CLK_TCK") for name, count in ticks.items()}
 
 
