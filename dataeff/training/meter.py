@@ -61,6 +61,8 @@ class Meter:
         self._phase = "other"
         self._spans: list[tuple[str, Any]] = []
         self._stretches: list[tuple[str, Any, Any]] = []
+        # Events that have been read: making one takes longer than recording it.
+        self._events: list[Any] = []
         self._keys: dict[tuple[str, torch.Size], str] = {}
 
     # Clocks -----------------------------------------------------------------------------------
@@ -112,6 +114,10 @@ class Meter:
                     self.seconds[name] += _between(start, stop)
         for name, start, stop in self._stretches:
             self.timed[name] += _between(start, stop)
+        if self._stamp == self._event:
+            self._events += [
+                stamp for _, *stamps in self._spans + self._stretches for stamp in stamps
+            ]
         self._spans, self._stretches = [end], []
         self._live(*now[:2])
         self._since = now
@@ -171,8 +177,9 @@ class Meter:
             self._stretches.append((name, start, self._stamp()))
 
     def _event(self) -> Any:
-        event = torch.Event(self.device, enable_timing=True)
-        event.record()
+        event = self._events.pop() if self._events else torch.Event(self.device, enable_timing=True)
+        # By default it would be the current device's.
+        event.record(torch.accelerator.current_stream(self.device))
         return event
 
     # Counts -----------------------------------------------------------------------------------
