@@ -100,24 +100,24 @@ def test_it_takes_batches_from_the_beginning_to_the_end_of_training(installed, t
     seen = looked_at(installed, epochs=100)
     batches = [(progress, rows) for kind, progress, rows in seen if kind == "batch"]
     # 81 samples are trained: five batches of 16, and one row joins the last of them.
-    assert [rows for _, rows in batches] == [16, 16, 17] * 3
-    assert [int(100 * progress) for progress, _ in batches] == [0] * 3 + [50] * 3 + [99] * 3
+    assert [rows for _, rows in batches] == [16, 12, 8, 17] * 3
+    assert [int(100 * progress) for progress, _ in batches] == [0] * 4 + [50] * 4 + [99] * 4
     assert [progress for kind, progress, _ in seen if kind == "end"] == [0.01, 0.51, 1.0]
-    assert [rows for kind, _, rows in seen if kind == "score"] == [16, 1]
+    assert [rows for kind, _, rows in seen if kind == "score"] == [16, 1, 12, 8, 1]
     assert all(kind != "prepare" for kind, *_ in seen)
 
 
 def test_a_short_run_is_gone_through_in_one_epoch(installed, thorough):
     seen = looked_at(installed, epochs=1, batch_size=4)
     places = [progress for kind, progress, _ in seen if kind == "batch"]
-    assert len(places) == 9
+    assert len(places) == 12
     assert places[0] == 0
     assert places[-1] > 0.85
 
 
 def test_on_a_processor_a_few_batches_are_enough(installed):
     seen = looked_at(installed, epochs=100)
-    assert [rows for kind, _, rows in seen if kind == "batch"] == [16, 16, 17]
+    assert [rows for kind, _, rows in seen if kind == "batch"] == [16, 12, 17]
 
 
 def test_samples_are_as_many_as_some_batches(installed, thorough):
@@ -205,11 +205,12 @@ def test_loaders_that_it_has_started_are_used_by_the_run(installed, tmp_path, mo
 @pytest.mark.parametrize(
     ("sizes", "count", "expected"),
     [
-        ([8, 8, 8, 7], 3, [8, 8, 7]),
+        ([16, 16, 16, 9], 4, [16, 12, 8, 9]),
+        ([16, 16, 16, 16, 9], 3, [16, 12, 9]),
         ([8, 7], 3, [8, 7]),
         ([8], 3, [8]),
         ([8, 8, 8, 8, 7], 1, [8]),
-        ([9, 8, 7, 6, 5], 9, [9, 8, 7, 6, 5]),
+        ([40] * 9, 9, [40, 30, 8, 40, 30, 8, 40, 30, 40]),
     ],
 )
 def test_an_excerpt_has_the_first_and_the_last_batch(sizes, count, expected):

@@ -58,6 +58,9 @@ class Place:
     host: Host | None = None
 
 
+# Graphs that a compiler may make of the network.
+_GRAPHS = 64
+
 Evaluate = Callable[["Job"], Mapping[str, float]]
 """Measures a run between two epochs; returns the validation metrics, which strategies may see."""
 NOWHERE = Place()
@@ -107,6 +110,8 @@ class Job:
         if not self.task.compile:
             return module
         backend = "inductor" if self.task.compile is True else self.task.compile
+        # Beyond that the compiler gives up, without a word; strategies have many shapes.
+        torch._dynamo.config.recompile_limit = _GRAPHS
         return cast(nn.Module, torch.compile(module, backend=backend))
 
     # What the loop asks -----------------------------------------------------------------------

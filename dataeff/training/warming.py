@@ -18,8 +18,10 @@ from dataeff.training.rng import forked
 from dataeff.training.run import Run
 from dataeff.whereabouts import HERE
 
-# Batches in all, and where it is hardly worth while.
-_BATCHES, _FEWER = 9, 3
+# Batches in all, and where it is hardly worth while. Most are no whole ones.
+_BATCHES, _FEWER = 12, 3
+# Rows of a small batch: kernels and graphs for those are others.
+_SMALL = 8
 # Batches that there are samples for: choosing among all of them would take long.
 _SAMPLES = 16
 
@@ -60,10 +62,12 @@ def _some(run: Run, size: int) -> torch.Tensor:
 
 def _take_batches(job: Job) -> None:
     """Train a few batches where progress is 0, 0.5 and 1, and score some samples."""
-    run, epochs, count = job.run, [0], _FEWER
+    run, size, samples = job.run, job.task.batch_size, job.run.split("train")
+    epochs, count, scored = [0], _FEWER, [size + len(samples) % size]
     if is_worthwhile(job):
         epochs = sorted({0, int(run.epochs / 2), run.epoch_count - 1})
         count = _BATCHES // len(epochs)
+        scored += [3 * size // 4, _SMALL, 1]
     for epoch in epochs:
         run.epoch, run.batch = epoch, 0
         for _ in batches(job, excerpt(plan_epoch(job), count)):
@@ -73,9 +77,8 @@ def _take_batches(job: Job) -> None:
         run.batch = run.batches
         _pretend_trained(run)
         job.calls.end_epoch(run)
-    size, samples = job.task.batch_size, run.split("train")
-    few = samples[: size + len(samples) % size]
-    job.score(Scoring(cross_entropy, few, model=None, augment=False, features=False))
+    for few in scored:
+        job.score(Scoring(cross_entropy, samples[:few], None, augment=False, features=False))
 
 
 def is_worthwhile(job: Job) -> bool:
@@ -84,11 +87,18 @@ def is_worthwhile(job: Job) -> bool:
 
 
 def excerpt(plan: Plan, count: int) -> Plan:
-    """Return some batches of a plan, spread over it: the first and the last are among them."""
+    """Return some batches of a plan, spread over it, in turn whole, smaller and small ones.
+
+    The first and the last are among them, and whole: selecting leaves any size between.
+    """
     last = len(plan) - 1
     places = sorted({round(number * last / max(1, count - 1)) for number in range(count)})
     parts = plan.rows.split(plan.sizes)
-    return Plan(torch.cat([parts[place] for place in places]), [plan.sizes[p] for p in places])
+    cuts = [parts[place] for place in places]
+    for number in range(1, len(cuts) - 1):
+        rows = cuts[number]
+        cuts[number] = rows[: (len(rows), max(2, 3 * len(rows) // 4), _SMALL)[number % 3]]
+    return Plan(torch.cat(cuts), [len(rows) for rows in cuts])
 
 
 def _pretend_trained(run: Run) -> None:
