@@ -15,7 +15,6 @@ from functools import partial
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
-from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 NAME, COUNT = "strict", 2
 aten = torch.ops.aten
@@ -264,7 +263,9 @@ _LIBRARIES = []
 
 def install():
     """Give this process two devices."""
-    _setup_privateuseone_for_python_backend(NAME, backend_module=Module)
+    torch.utils.backend_registration._setup_privateuseone_for_python_backend(
+        NAME, backend_module=Module
+    )
     whole, own = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
     whole.fallback(kernel, "PrivateUse1")
     whole.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")

@@ -22,6 +22,8 @@ CHANGES_THE_NETWORK = ("prunetrain",)
 @pytest.fixture(scope="module")
 def there():
     """Return a function that calls another one where the devices are."""
+    if not hasattr(torch._C, "_acc"):
+        pytest.skip("this torch takes no backend in Python")
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, spawn, runs.install) as pool:
         yield lambda function, *given: pool.submit(function, *given).result(timeout=300)
