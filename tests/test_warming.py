@@ -64,6 +64,44 @@ def test_it_leaves_no_trace(shared_installed, thorough, tmp_path, text):
     assert not list(tmp_path.iterdir())
 
 
+def test_what_it_draws_nobody_misses(installed):
+    drawn = []
+
+    class Draws(Strategy):
+        """Draw from the global random state, as dropout does."""
+
+        @hookimpl
+        def observe_batch(self):
+            drawn.append(float(torch.rand(())))
+
+    installed.add_strategy("draws", Draws, "test")
+    job = fresh_job(installed, "draws")
+    before = state_of(job)
+    warm_up(job)
+    assert len(drawn) == 3
+    assert state_of(job) == before
+
+
+def test_after_an_epoch_all_samples_look_trained_and_half_of_them_right(installed, thorough):
+    """Else a strategy that mixes or hides what is learnt would find nothing to do."""
+    shares = []
+
+    class Reads(Strategy):
+        """Read the ledger."""
+
+        @hookimpl
+        def end_epoch(self, run):
+            ledger = run.ledger
+            right, loss = ledger.last_correct, ledger.last_loss
+            assert loss[right].max() < loss[~right].min()
+            shares.append((float(right.float().mean()), int(ledger.times_trained.min())))
+
+    installed.add_strategy("reads", Reads, "test")
+    warm_up(fresh_job(installed, "reads"))
+    assert [times for _, times in shares] == [1, 2, 3]
+    assert all(0.3 < right < 0.7 for right, _ in shares)
+
+
 def looked_at(installed, **changes):
     """Return what the hooks of a strategy are called with while it warms up."""
     seen = []
