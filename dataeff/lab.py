@@ -105,10 +105,8 @@ class Lab:
 
     @contextmanager
     def working(self, task: Task, strategies: Sequence[Active]) -> Iterator[None]:
-        """Leave no trace in the process: global random state, how torch computes."""
-        if self.device.type != "cpu" and self.device.index is not None:
-            torch.accelerator.set_device_index(self.device.index)
-        with forked(self.device), numerics(task), blaming(strategies):
+        """Leave no trace in the process: device, global random state, how torch computes."""
+        with current(self.device), forked(self.device), numerics(task), blaming(strategies):
             yield
 
     def run(
@@ -123,6 +121,20 @@ class Lab:
         strategies = composition.fresh() if isinstance(composition, Composition) else composition
         with self.started(task, strategies, seed, place) as job:
             return train_cell(job, self.data(task).test, on_epoch)
+
+
+@contextmanager
+def current(device: torch.device) -> Iterator[None]:
+    """Make a device the one that is meant where none, or none by its index, is named."""
+    if device.type == "cpu" or device.index is None:
+        yield
+        return
+    before = torch.accelerator.current_device_index()
+    torch.accelerator.set_device_index(device.index)
+    try:
+        yield
+    finally:
+        torch.accelerator.set_device_index(before)
 
 
 def pick_device(name: str = "auto") -> torch.device:

@@ -115,7 +115,7 @@ def as_member(strategy: Any) -> Active:
     if not isinstance(strategy, Strategy):
         strategy.__class__, _ = adopted(type(strategy))
     kind = type(strategy)
-    return Active(Entry("strategy", _snake(kind), kind, "test"), {}, strategy)
+    return Active(Entry("object", _snake(kind), kind, "test"), {}, strategy)
 
 
 @cache

@@ -76,7 +76,9 @@ class AutoAssist(Holding):
             guess = hardness(self.pixels, self.classes, batch.x.flatten(1), batch.y)
             odds = batch.per_row(self.gamma + (1 - self.gamma) * guess)
             luck = torch.rand(batch.R, generator=run.rng("auto_assist"))
-            passing = (luck.to(run.device, non_blocking=True) < odds).nonzero()[:, 0]
+            passes = luck.to(run.device, non_blocking=True) < odds
+        # Reading back waits for all that the device was asked before: that is not its time.
+        passing = passes.nonzero()[:, 0]
         self.offered += batch.R
         self.passed += len(passing)
         self.hold(run, batch, passing)

@@ -10,6 +10,7 @@ from previews import line_of, with_fake_clock
 from ticking import CLOCK, SCORED, TRAINED
 
 from dataeff import Strategy, hookimpl
+from dataeff.foretell import pace
 from dataeff.lab import Lab
 
 
@@ -18,13 +19,19 @@ def fake(installed, monkeypatch):
     return with_fake_clock(installed, monkeypatch)
 
 
+@pytest.fixture
+def cold(monkeypatch):
+    """Have nothing warm up: what is counted are the steps that are measured."""
+    monkeypatch.setattr(pace, "warm_up", lambda job: None)
+
+
 def test_rows_epochs_and_tests_are_extrapolated(fake):
     line = line_of(fake, test_every=2)
     assert (line.cells, line.finished, line.trouble) == (1, 0, "")
     assert (line.steps, line.epochs) == (5, 3)
     assert line.step == pytest.approx(TRAINED * 81 / 5)
-    # Two full batches, the last one there and back, and the last one without gradients.
-    assert line.start == pytest.approx(TRAINED * (16 + 16 + 17) + SCORED * 17)
+    # A full batch, a part of one, the last one; a full one and what is left without gradients.
+    assert line.start == pytest.approx(TRAINED * (16 + 12 + 17) + SCORED * (16 + 1))
     assert line.prepare == 0
     assert line.train == pytest.approx(TRAINED * 81 * 3)
     # The test set is tested after the second epoch and after the last.
@@ -78,7 +85,7 @@ def test_the_first_step_and_single_slow_ones_do_not_count(fake):
 
 
 @pytest.mark.parametrize(("steps", "workers"), [(3, 0), (1, 2)])
-def test_no_more_steps_are_taken_than_are_asked_for(fake, steps, workers):
+def test_no_more_steps_are_taken_than_are_asked_for(fake, cold, steps, workers):
     """Loader processes deliver together: with two of them, two batches are one measurement."""
     taken = []
 
@@ -200,7 +207,7 @@ def test_children_are_charged_in_full_and_take_a_few_steps(fake):
     assert seen.pop() == [6, 2]
 
 
-def test_scores_outside_of_prepare_are_charged_in_full_as_well(fake):
+def test_scores_outside_of_prepare_are_charged_in_full_as_well(fake, cold):
     scored = []
 
     @dataclass(eq=False)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from benches import TASK
 from damages import ANY_FILE, Stop
+from machines import CPU
 from shell import call
 
 from dataeff import Strategy, hookimpl
@@ -50,7 +51,7 @@ def whole(installed):
 
 
 def test_the_last_two_are_kept(stopped):
-    assert [read_state(path)["run"]["epoch"] for path in stopped] == [3, 2]
+    assert [read_state(path, CPU)["run"]["epoch"] for path in stopped] == [3, 2]
 
 
 @pytest.mark.parametrize("way", ANY_FILE)
@@ -91,7 +92,7 @@ def test_every_flipped_byte_is_seen(tmp_path):
     for place in [*range(0, end, 97), end - 1, end + 8, end + 12, len(content) - 1]:
         path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
         with pytest.raises(Damaged):
-            read_state(path)
+            read_state(path, CPU)
 
 
 def test_a_newer_form_is_said(tmp_path, monkeypatch):
@@ -99,11 +100,11 @@ def test_a_newer_form_is_said(tmp_path, monkeypatch):
     write_state(tmp_path / "checkpoint.pt", {})
     monkeypatch.undo()
     with pytest.raises(Newer, match=r"newer version of dataeff \(schema 7, known is 1\)"):
-        read_state(tmp_path / "checkpoint.pt")
+        read_state(tmp_path / "checkpoint.pt", CPU)
 
 
 def change(path, edit):
-    state = read_state(path)
+    state = read_state(path, CPU)
     edit(state)
     write_state(path, state)
 
@@ -158,7 +159,7 @@ def test_a_strategy_that_cannot_take_its_state_back_is_to_blame(installed, tmp_p
 
 def test_checkpoints_of_earlier_versions_are_read(installed, tmp_path, stopped, whole):
     for path in stopped:
-        torch.save(read_state(path), path)
+        torch.save(read_state(path, CPU), path)
     result, heard = go_on(installed, tmp_path)
     assert torch.equal(weights(result), whole)
     assert heard == []

@@ -35,6 +35,7 @@ def tick(monkeypatch):
 
     monkeypatch.setattr(TinyNet, "forward_features", ticking)
     monkeypatch.setattr(meter, "time", SimpleNamespace(perf_counter=CLOCK, process_time=CLOCK))
+    monkeypatch.setattr(match, "warm_up", lambda job: None)
     monkeypatch.setattr(match, "_PASSES", 1)
     monkeypatch.setattr(match, "_PLANNING", math.inf)
     monkeypatch.setattr(match, "_PLANS", 100)

@@ -51,6 +51,8 @@ class StreamSplit(Split):
 
     def pinned(self) -> Self:
         """Return the same split with page-locked batches, which are copied while others compute."""
+        if self._pin:
+            return self
         pinned = copy.copy(self)
         pinned._pin, pinned._idle = True, []
         return pinned

@@ -10,6 +10,7 @@ from dataeff.training.job import Job
 from dataeff.training.loop import batches
 from dataeff.training.plan import Plan
 from dataeff.training.task import Task
+from dataeff.training.warming import warm_up
 
 
 class Load:
@@ -20,7 +21,7 @@ class Load:
         with lab.working(task, ()):
             self._job = Job(task, (), 0, lab.ground(task))
             self._job.set_up()
-            self._job.warm_up()
+            warm_up(self._job)
         self._rows = self._trained(max(2, round(share * task.batch_size)))
 
     def pace(self, seconds: float) -> float:

@@ -23,6 +23,7 @@ from dataeff.training.loop import batches, epoch, prepare
 from dataeff.training.plan import Plan
 from dataeff.training.rng import derive
 from dataeff.training.task import Task
+from dataeff.training.warming import warm_up
 
 EPOCHS = 5
 """Epochs of a run that a pilot trains, spread over its schedule."""
@@ -108,7 +109,7 @@ class _Excerpt:
         with blaming(self._named):
             self._job = job = Job(task, watched, 0, lab.ground(task), place)
             job.set_up()
-            job.warm_up()
+            warm_up(job)
             torch.manual_seed(derive(0, "global"))
             prepare(job)
         self.epochs = spread(job.run.epochs)

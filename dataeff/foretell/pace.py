@@ -21,6 +21,7 @@ from dataeff.training.rng import derive
 from dataeff.training.run import Run
 from dataeff.training.task import Task
 from dataeff.training.timetable import Timetable
+from dataeff.training.warming import warm_up
 
 # Seconds that the process of a cell takes beside what is measured: reading data, building the
 # network, warming up, training. 0.4 on two cores, for its start, its plugins and its files.
@@ -134,7 +135,7 @@ class Site:
 
     def _measure(self, job: ShortJob, cell: Setup) -> Pace:
         trial, data = job.trial, self.lab.data(cell.task)
-        job.warm_up()
+        warm_up(job)
         start = trial.now()
         if self.apart:
             start += self.lab.loading_seconds(cell.task) + _PROCESS

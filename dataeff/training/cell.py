@@ -24,6 +24,7 @@ from dataeff.training.rng import derive
 from dataeff.training.run import Run
 from dataeff.training.system import computing_threads
 from dataeff.training.timetable import Timetable
+from dataeff.training.warming import warm_up
 
 OnEpoch = Callable[[int, float, Mapping[str, Any]], None]
 
@@ -79,7 +80,7 @@ def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result
             )
         return validation
 
-    job.warm_up()
+    warm_up(job)
     torch.manual_seed(derive(run.seed, "global"))
     reset_peak_memory(run.device)
     job.guard = _guard(job)

@@ -71,7 +71,7 @@ def resume(job: Job, folder: Path) -> bool:
     """
     for path in (folder / name for name in CHECKPOINTS):
         try:
-            if (state := read_state(path)) is None:
+            if (state := read_state(path, job.run.device)) is None:
                 continue
             _check(job, state)
         except Damaged as damage:

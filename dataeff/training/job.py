@@ -1,6 +1,5 @@
 """The job: the harness's side of a run, with all that no strategy needs to reach."""
 
-import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,8 +23,8 @@ from dataeff.training.host import Host
 from dataeff.training.loop import train
 from dataeff.training.machine import Guard
 from dataeff.training.meter import Meter
-from dataeff.training.network import Network, Scoring, cross_entropy, eval_mode, head_inputs
-from dataeff.training.optimizing import build_optimizer, schedule
+from dataeff.training.network import Network, Scoring, head_inputs
+from dataeff.training.optimizing import schedule
 from dataeff.training.plan import Plan, Rows
 from dataeff.training.rng import derive, forked
 from dataeff.training.run import Run
@@ -61,6 +60,9 @@ class Place:
     host: Host | None = None
     energy: bool = True
 
+
+# Graphs that a compiler may make of the network.
+_GRAPHS = 64
 
 Evaluate = Callable[["Job"], Mapping[str, float]]
 """Measures a run between two epochs; returns the validation metrics, which strategies may see."""
@@ -111,6 +113,8 @@ class Job:
         if not self.task.compile:
             return module
         backend = "inductor" if self.task.compile is True else self.task.compile
+        # Beyond that the compiler gives up, without a word; strategies have many shapes.
+        torch._dynamo.config.recompile_limit = _GRAPHS
         mode = self.task.compile_mode
         compiled = cast(nn.Module, torch.compile(module, backend=backend, mode=mode))
         if mode in ("reduce-overhead", "max-autotune"):
@@ -233,30 +237,6 @@ class Job:
         return child
 
     # Around a run -----------------------------------------------------------------------------
-
-    def warm_up(self) -> None:
-        """Take a few steps on throw-away copies, so that autotuning is not charged to anyone.
-
-        The copy is called as precision strategies would have it, with full and last batch size.
-        """
-        run = self.run
-        model = copy.deepcopy(run.model)
-        module = self.compiled(Network(model))
-        optimizer = build_optimizer(self.task, model)
-        precise = Calls([s for s in run.strategies if s.kind.precision], self.default, self.checks)
-        samples = run.split("train")
-        sizes = Plan.cut(samples, self.task.batch_size).sizes
-        batches = [samples[: sizes[0]]] * 2 + [samples[: sizes[-1]]]
-        own, self.module = self.module, module
-        try:
-            for part, x in zip(batches, self.images(batches, (run.seed, 0)), strict=True):
-                logits = precise.network(run, x, None).float()
-                cross_entropy(logits, run.labels[part.to(run.device)]).mean().backward()
-                optimizer.step()
-            with eval_mode(model), torch.no_grad():
-                precise.network(run, x, None)
-        finally:
-            self.module = own
 
     def save(self) -> None:
         """Write a checkpoint, off the clock, if the run has a folder."""

@@ -67,6 +67,8 @@ class Meter:
         self._spans: list[tuple[str, Any]] = []
         self._stretches: list[tuple[str, Any, Any]] = []
         self._open: list[tuple[str, Any]] = []
+        # Events that have been read: making one takes longer than recording it.
+        self._events: list[Any] = []
         self._keys: dict[tuple[str, torch.Size], str] = {}
 
     # Clocks -----------------------------------------------------------------------------------
@@ -99,12 +101,11 @@ class Meter:
     @contextmanager
     def standing_still(self) -> Iterator[None]:
         """Charge what happens inside to nobody, not to what is being timed either."""
-        now = self._stamp()
-        self._stretches += [(name, start, now) for name, start in self._open]
+        # A stamp for each: they are used again once they have been read.
+        self._stretches += [(name, start, self._stamp()) for name, start in self._open]
         with self.paused():
             yield
-        now = self._stamp()
-        self._open = [(name, now) for name, _ in self._open]
+        self._open = [(name, self._stamp()) for name, _ in self._open]
 
     def _tell(self) -> None:
         counts = self.running[-1:] in (["prepare"], ["train"])
@@ -128,6 +129,10 @@ class Meter:
                     self.seconds[name] += _between(start, stop)
         for name, start, stop in self._stretches:
             self.timed[name] += _between(start, stop)
+        if self._stamp == self._event:
+            self._events += [
+                stamp for _, *stamps in self._spans + self._stretches for stamp in stamps
+            ]
         self._spans, self._stretches = [end], []
         self._live(*now[:2])
         self._since = now
@@ -187,8 +192,9 @@ class Meter:
             self._stretches.append((*self._open.pop(), self._stamp()))
 
     def _event(self) -> Any:
-        event = torch.Event(self.device, enable_timing=True)
-        event.record()
+        event = self._events.pop() if self._events else torch.Event(self.device, enable_timing=True)
+        # By default it would be the current device's.
+        event.record(torch.accelerator.current_stream(self.device))
         return event
 
     # Counts -----------------------------------------------------------------------------------

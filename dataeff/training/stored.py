@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.serialization import default_restore_location
 
 from dataeff.checked import unreadable
 from dataeff.damage import Damaged, Newer
@@ -38,8 +39,15 @@ def write_state(path: Path, state: Any) -> None:
             os.replace(path, before)
 
 
-def read_state(path: Path) -> Any:
-    """Read a checkpoint, the whole of it; None where there is none."""
+def read_state(path: Path, device: torch.device) -> Any:
+    """Read a checkpoint, the whole of it; None where there is none.
+
+    What was on a device is on this one then, whichever it was: a cell goes on where there is room.
+    """
+
+    def move(storage: Any, place: str) -> Any:
+        return storage if place == "cpu" else default_restore_location(storage, str(device))
+
     try:
         checked = _checked(path)
     except FileNotFoundError:
@@ -47,9 +55,9 @@ def read_state(path: Path) -> Any:
     except OSError as error:
         raise unreadable(error) from None
     if checked:
-        return torch.load(path, weights_only=True)
+        return torch.load(path, map_location=move, weights_only=True)
     try:
-        return torch.load(path, weights_only=True)
+        return torch.load(path, map_location=move, weights_only=True)
     except Exception as error:
         raise Damaged(f"torch cannot read it: {type(error).__name__}") from None
 
