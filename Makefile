@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
-SOAK_ROUNDS ?= 200
+SOAK_ROUNDS ?= 60
 SOAK_MINUTES ?= 30
 
 PYTEST := PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=worksteal

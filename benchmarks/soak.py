@@ -2,11 +2,11 @@
 
     python benchmarks/soak.py [ROUNDS [MINUTES [SEED]]]
 
-A round is a cell that is killed, once or more, and brought to its end. The cells of a trial share
-a folder and a command, `dataeff run`, which is started again until all have ended. What is killed
-(the group, the run alone, a cell alone), by which signal and when is drawn. A round passes if
-nothing but clocks differs from the uninterrupted run, no file is missing or left over, and no
-process lives on.
+A round is a kill. The cells of a trial share a folder and a command, `dataeff run`, on two lanes
+where they take turns; it is started again until all have ended. What is killed (the group, the run
+alone, a process that it has started), by which signal and when is drawn. The rounds of a trial pass
+if nothing but clocks of its cells differs from the uninterrupted run, no file is missing or left
+over, and no process lives on.
 """
 
 import itertools
@@ -18,11 +18,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -47,10 +45,12 @@ TASK = {
 # What a clock or the system says; and what an artefact has cost.
 TIMES = (
     *("clocks", "process_clocks", "phases", "peak_memory", "ended", "machine", "energy"),
-    *("provenance", "artefacts", "outside", "files", "checksum"),
+    *("provenance", "artefacts", "outside", "files", "checksum", "heat", "heats", "lanes"),
 )
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-AT_A_TIME = 2
+SEEDS = 2
+# Kills of a trial, at the most.
+MOST = 6
 # Seconds: for a command to end, and for its processes to follow it.
 LONGEST, FOLLOWS = 240.0, 20.0
 
@@ -63,12 +63,12 @@ def start(folder: Path) -> subprocess.Popen:
     command = [sys.executable, "-c", "from dataeff.cli import main; main()", "run", "--yes"]
     command += [word for pair in TASK.items() for word in pair]
     command += [word for name in STRATEGIES for word in ("-s", name)]
-    command += ["--seeds", "1", "--no-controls", "--name", "soak", "--device", "cpu"]
+    command += ["--seeds", str(SEEDS), "--no-controls", "--name", "soak", "--devices", "cpu*2"]
     with (folder / "said.txt").open("a") as said:
         return subprocess.Popen(
             command,
             cwd=folder,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            env=os.environ | {"OMP_NUM_THREADS": "1", "XDG_STATE_HOME": str(folder / "state")},
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=subprocess.STDOUT,
@@ -102,20 +102,6 @@ def _command(number: int) -> str:
         return ""
 
 
-def current(folder: Path) -> Path | None:
-    """Return the folder of the cell that is held now; asking for its lock would disturb."""
-    locks = {line.split()[5].rpartition(":")[2] for line in _locks()}
-    for path in folder.glob("results/soak/*/held"):
-        if str(path.stat().st_ino) in locks:
-            return path.parent
-    return None
-
-
-def _locks() -> list[str]:
-    lines = Path("/proc/locks").read_text().splitlines()
-    return [line for line in lines if " FLOCK " in line and "->" not in line]
-
-
 def until(condition: Callable[[], Any], seconds: float) -> Any:
     """Wait for a condition; return what it gave, or nothing after so many seconds."""
     end = time.monotonic() + seconds
@@ -127,13 +113,12 @@ def until(condition: Callable[[], Any], seconds: float) -> Any:
 # What a run leaves ------------------------------------------------------------------------------
 
 
-def records(folder: Path) -> dict[str, Path]:
-    """Return the folder of each strategy's cell that has ended well."""
+def finished(folder: Path) -> dict[str, Path]:
+    """Return the folder of each cell that has ended well."""
     found = {}
     for path in folder.glob("results/soak/*/run.json"):
-        record = json.loads(path.read_text())
-        if record["status"] == "finished":
-            found[record["strategy"]] = path.parent
+        if json.loads(path.read_text())["status"] == "finished":
+            found[path.parent.name] = path.parent
     return found
 
 
@@ -157,73 +142,60 @@ def files(folder: Path) -> set[str]:
 
 
 class Trial:
-    """A folder whose cells are killed until each has ended, and what came of it.
+    """A folder whose run is killed some times, and then brought to its end.
 
-    `pace` is the longest pause before a kill, in seconds; at 0 nothing is killed.
+    `kills` are what was killed and by which signal, in order; `pace` is the longest pause before
+    one, in seconds.
     """
 
-    def __init__(self, folder: Path, number: int, seed: int, pace: float) -> None:
+    def __init__(self, folder: Path, number: int, seed: int, kills: int, pace: float = 5.0) -> None:
         self.folder = folder / f"trial-{number}"
         self.folder.mkdir()
-        self.kills: Counter[str] = Counter()
-        self.resumed: Counter[str] = Counter()
+        self.kills: list[str] = []
         self.trouble: list[str] = []
-        self._name, self._pace = f"{seed}/{number}", pace
-        self._draw = random.Random(self._name)
+        self._draw = random.Random(f"{seed}/{number}")
+        self._left, self._pace = kills and self._draw.randint(2, kills), pace
 
     def run(self, deadline: float) -> None:
         """Start the run until all of its cells have ended; after the deadline, kill no more."""
-        for _ in range(40):
+        for _ in range(MOST + 4):
             run = start(self.folder)
             try:
-                while self._pace and time.monotonic() < deadline and self._kill(run):
+                while self._left and time.monotonic() < deadline and self._kill(run):
                     pass
                 run.wait(LONGEST)
             except subprocess.TimeoutExpired:
                 self.trouble.append(f"a run did not end within {LONGEST:g} seconds")
             finally:
                 self._end(run)
-            if self.trouble or len(records(self.folder)) == len(STRATEGIES):
+            if self.trouble or len(finished(self.folder)) == SEEDS * len(STRATEGIES):
                 return
-        self.trouble.append("forty runs were not enough")
+        self.trouble.append(f"{MOST + 4} runs were not enough")
 
     def _kill(self, run: subprocess.Popen) -> bool:
         """Kill something at a random moment; say whether the run goes on."""
         draw = self._draw
         # Now and then at once; but most of a run is its start, of which there is little to learn.
-        if draw.random() < 0.95 or not self.kills:
-            until(lambda: run.poll() is not None or self._mortal(), LONGEST)
+        if draw.random() < 0.9:
+            training = self.folder.glob
+            until(lambda: run.poll() is not None or any(training("results/soak/*/books.json")), 60)
         time.sleep(draw.uniform(0, self._pace))
         if run.poll() is not None:
             return False
-        what, how = draw.choice(("group", "run", "cell", "cell", "cell")), draw.choice(SIGNALS)
-        cells = cell_processes(self.folder)
+        what, how = draw.choice(("group", "run", "cell", "cell")), draw.choice(SIGNALS)
+        cells = sorted(cell_processes(self.folder))
         if what == "cell" and not cells:
             return True
-        self._count()
+        self._left -= 1
+        self.kills.append(f"{what} {how.name}")
         if what == "group":
             os.killpg(run.pid, how)
         elif what == "run":
             run.send_signal(how)
         else:
-            # Cells leave Ctrl-C to the run.
-            _signal(cells[0], signal.SIGKILL if how == signal.SIGINT else how)
-            until(lambda: cells[0] not in processes(self.folder), FOLLOWS)
-            return True
-        return False
-
-    def _mortal(self) -> bool:
-        """Tell whether the cell that runs now is still to be killed: once or twice each."""
-        cell = current(self.folder)
-        if cell is None or not cell_processes(self.folder):
-            return False
-        return self.kills[cell.name] < random.Random(f"{self._name}/{cell.name}").randint(1, 2)
-
-    def _count(self) -> None:
-        cell = current(self.folder)
-        name = cell.name if cell else ""
-        self.kills[name] += 1
-        self.resumed[name] += bool(cell and (cell / "checkpoint.pt").exists())
+            # Cells leave Ctrl-C to the run. The evaluators are among them, and die as well.
+            _signal(draw.choice(cells), signal.SIGKILL if how == signal.SIGINT else how)
+        return what == "cell"
 
     def _end(self, run: subprocess.Popen) -> None:
         """See that nobody outlives the run; end those who do."""
@@ -240,74 +212,52 @@ def _signal(number: int, how: int) -> None:
         os.kill(number, how)
 
 
-def judge(trial: Trial, whole: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield each strategy with what is wrong with its round."""
-    wanted, found = records(whole), records(trial.folder)
-    cells = {cell.name for cell in wanted.values()}
-    left = sorted(files(trial.folder / "results") ^ files(whole / "results"))
+def wrong(trial: Trial, whole: Path) -> list[str]:
+    """Say what is wrong with a trial; nothing where all is as if nothing had been killed."""
+    found, wanted = finished(trial.folder), finished(whole)
+    said = list(trial.trouble)
+    if left := sorted(files(trial.folder / "results") ^ files(whole / "results")):
+        said.append(f"files differ: {', '.join(left)}")
     for name, cell in wanted.items():
-        wrong = list(trial.trouble)
-        # What belongs to no cell is held against all.
-        others = cells - {cell.name}
-        if mine := [path for path in left if not others & set(Path(path).parts)]:
-            wrong.append(f"files differ: {', '.join(mine)}")
         if name not in found:
-            wrong.append("it has not ended")
+            said.append(f"{name} has not ended")
         elif numbers(found[name]) != numbers(cell):
-            wrong.append("numbers differ")
-        yield name, wrong
+            said.append(f"{name}: numbers differ")
+    return said
 
 
 # All of them ------------------------------------------------------------------------------------
 
 
-def total(tally: dict[str, Counter[str]], key: str) -> int:
-    """Return the sum of a count over all strategies."""
-    return sum(counts[key] for counts in tally.values())
-
-
 def soak(rounds: int, minutes: float, seed: int, folder: Path) -> bool:
-    """Run trials until there are enough rounds, or time is up; say how each strategy fared."""
+    """Run trials until there are enough rounds, or time is up; say how many passed."""
     began = time.monotonic()
     # A trial that has begun is brought to its end, without kills.
     deadline = began + 60 * minutes - min(90, 20 * minutes)
-    whole = Trial(folder, 0, seed, pace=0)
+    whole = Trial(folder, 0, seed, kills=0)
     whole.run(deadline)
-    names = {cell.name: name for name, cell in records(whole.folder).items()}
-    assert len(names) == len(STRATEGIES), (whole.folder / "said.txt").read_text()
-    tally: dict[str, Counter[str]] = {name: Counter() for name in sorted(names.values())}
-    lock, numbers_of_trials = threading.Lock(), itertools.count(1)
-
-    def work() -> None:
-        while time.monotonic() < deadline and total(tally, "rounds") < rounds:
-            with lock:
-                trial = Trial(folder, next(numbers_of_trials), seed, pace=3.0)
-            trial.run(deadline)
-            with lock:
-                note(trial)
-
-    def note(trial: Trial) -> None:
-        cells = {name: cell for cell, name in names.items()}
-        for name, wrong in judge(trial, whole.folder):
-            kills = trial.kills[cells[name]]
-            tally[name].update(kills=kills, resumed=trial.resumed[cells[name]])
-            if kills or wrong:
-                tally[name].update(rounds=1, identical=not wrong)
-            for reason in wrong:
-                print(f"{name}: {reason}; see {trial.folder}", flush=True)
-
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
-        for worker in [pool.submit(work) for _ in range(AT_A_TIME)]:
-            worker.result()
-    for name, counts in tally.items():
-        figures = (f"{counts[key]:4} {key}" for key in ("rounds", "kills", "resumed", "identical"))
-        print(f"{name:52} {', '.join(figures)}")
-    done, passed = total(tally, "rounds"), total(tally, "identical")
-    print(f"{passed} passed, {done - passed} failed in {(time.monotonic() - began) / 60:.1f} min")
-    return done > 0 and passed == done
+    cells = len(finished(whole.folder))
+    assert cells == SEEDS * len(STRATEGIES), (whole.folder / "said.txt").read_text()
+    done: Counter[str] = Counter()
+    failed = 0
+    for number in itertools.count(1):
+        if time.monotonic() > deadline or done.total() >= rounds:
+            break
+        trial = Trial(folder, number, seed, min(MOST, rounds - done.total() + 1))
+        trial.run(deadline)
+        done.update(trial.kills)
+        if said := wrong(trial, whole.folder):
+            failed += max(1, len(trial.kills))
+            print(f"{'; '.join(said)}; see {trial.folder}", flush=True)
+    for what, count in sorted(done.items()):
+        print(f"{count:4} x {what}")
+    minutes_taken = (time.monotonic() - began) / 60
+    passed = done.total() - failed
+    print(f"{passed} passed, {failed} failed, {cells} cells each, in {minutes_taken:.1f} min")
+    return done.total() > 0 and not failed
 
 
-def main(rounds: str = "200", minutes: str = "30", seed: str = "0") -> None:
+def main(rounds: str = "60", minutes: str = "30", seed: str = "0") -> None:
     """Soak in a temporary folder, which stays if anything failed."""
     # In the background of a shell, Ctrl-C is ignored by all that is started.
     signal.signal(signal.SIGINT, signal.default_int_handler)

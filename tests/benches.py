@@ -37,6 +37,7 @@ TIMES = (
     "outside",
     "heat",
     "heats",
+    "lanes",
     # Of what holds times.
     "files",
     "checksum",

@@ -1,6 +1,8 @@
 """Cells that are alive together: the same numbers as alone, clocks of their own, and copies."""
 
+import io
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -13,12 +15,18 @@ import numpy as np
 import pytest
 from benches import Bench, numbers, record
 from PIL import Image
+from rich.console import Console
 
+from dataeff.bench.blocks import Cells, Track
 from dataeff.bench.desk import open_desk
 from dataeff.bench.guest import Died
 from dataeff.bench.hosting import Berth, Hosting
+from dataeff.bench.progress import Watch
 from dataeff.bench.results import pairing
+from dataeff.bench.runner import Event, run_cells
+from dataeff.errors import DiskFull
 from dataeff.report.board import read_board
+from dataeff.training.system import physical_cores
 
 # Strategies that take their time, each in another way.
 LOOSE = '''
@@ -281,6 +289,54 @@ def test_a_cell_whose_line_is_closed_ends_at_once_and_writes_nothing(bench):
         assert guest._process.exitcode == -9
         assert not {path.name for path in cell.folder.iterdir()} & {"run.json", "checkpoint.pt"}
         host._guest = None
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="pins processes to cores")
+@pytest.mark.skipif(len(physical_cores()) < 2, reason="takes two cores")
+def test_two_lanes_run_two_blocks_at_once_to_the_same_numbers(bench):
+    bench.settings = replace(bench.settings, device="cpu*2")
+    lanes = set()
+    with open_desk(bench.settings) as desk:
+        bench.desk = desk
+        assert desk.device_line().startswith("2 lanes, each on cpu (")
+        planned = bench.schedule("baseline", "slow[seconds=0.3]", seeds=3)
+        run_cells(planned, desk, bench.settings, lambda event: lanes.add(event.lane))
+    told = [record(cell) for cell in planned.cells]
+    assert {one["status"] for one in told} == {"finished"}
+    assert len(lanes) == 2
+    assert max(one["lanes"] for one in told) == 2
+    assert told[0]["conditions"]["cores"] == told[0]["conditions"]["threads"] == 1
+    assert all(one["energy"] == {} for one in told), "they share a counter"
+    with open_desk(bench.settings) as desk:
+        desk.enter(desk.lanes[:1])
+        planned, again = Cells(planned.cells), lambda cell, record: True
+        run_cells(planned, desk, bench.settings, lambda event: None, again)
+    assert [record(cell)["weights"] for cell in planned] == [one["weights"] for one in told]
+
+
+def test_each_lane_has_a_line_of_its_own_once_there_are_two(bench):
+    (cell,) = bench.cells()
+    shown = io.StringIO()
+    console = Console(file=shown, force_terminal=True, width=100)
+    with Watch(console) as watch:
+        for lane in ("cpu 0", "cpu 1", "cpu 0"):
+            watch(Event("epoch", cell, 0.5, {"epoch": 1}, 1, 4, lane))
+        watch.refresh()
+    assert [task.description.strip() for task in watch.tasks[1:]] == [
+        "cpu 1: blobs baseline seed 0 epoch 2",
+        "cpu 0: blobs baseline seed 0 epoch 2",
+    ]
+    assert "cpu 1: blobs baseline seed 0 epoch 2" in shown.getvalue()
+
+
+def test_a_lane_that_breaks_ends_the_others_and_leaves_nothing(bench, monkeypatch):
+    def breaks(self, todo):
+        raise DiskFull("no room")
+
+    monkeypatch.setattr(Track, "run", breaks)
+    with pytest.raises(DiskFull, match="no room"):
+        bench.run(bench.schedule())
+    assert multiprocessing.active_children() == []
 
 
 @pytest.mark.skipif(not os.environ.get("DATAEFF_ALL"), reason="takes long; make soak does it too")

@@ -294,6 +294,12 @@ def test_the_largest_checkpoint_counts():
     assert Preview(()).checkpoint == 0
 
 
+def test_several_lanes_share_the_waiting():
+    cost = Preview(cost_of(4).lines, lanes=2)
+    assert cost.seconds == cost_of(4).seconds / 2
+    assert sentence(cost) == "4 cells, about 2 h 20 min on 2 lanes, 4 MB on disk."
+
+
 def test_the_table_has_a_text_for_every_column():
     header, lines = table(cost_of(2, 0))
     assert [len(line) for line in lines] == [len(header)] * 2

@@ -138,6 +138,21 @@ def test_the_line_joins_after_the_first_block(bench):
     assert len(schedule) == len(schedule.cells) == len(ran) == 16
 
 
+def test_several_lanes_begin_with_a_block_each_and_what_joins_comes_last(bench):
+    """So that no lane waits for the first block, nor for the last."""
+    seen = []
+    for wave in bench.schedule("quick", seeds=5).waves(lanes=2):
+        seen.append([(block.cells[0].seed, len(block.cells)) for block in wave])
+        for cell in (cell for block in wave for cell in block.cells):
+            bench.write(cell)
+    methods, whole = 2, 2 + len(LINE)
+    late = [(0, len(LINE)), (1, len(LINE))]
+    assert [wave for wave in seen if wave] == [
+        [(0, methods), (1, methods)],
+        [(2, whole), (3, whole), (4, whole), *late],
+    ]
+
+
 def test_the_order_of_a_block_is_another_one_in_each_seed_and_the_same_again(bench):
     def order(seed):
         cells = bench.schedule("quick", "quicker", "thrifty", "slow", seeds=6, controls=False)

@@ -183,7 +183,7 @@ def ran(tmp_path, monkeypatch):
                 told.append((kind, cell.strategy))
 
         berth = SimpleNamespace(check=lambda: None, sharing=1)
-        Track(Block(cells, cells[0]), berth, tell).run(todo or cells)
+        Track(Block(cells, cells[0]), berth, tell).run(cells if todo is None else todo)
         assert Hosting.now == []
         return cells
 
@@ -249,6 +249,15 @@ def test_without_a_time_of_the_reference_there_is_no_copy(ran):
     ran(base, new, todo=[new])
     assert new.alive[0] == ["new"]
     assert new.status == "finished"
+
+
+def test_a_copy_that_was_stopped_goes_on_when_all_beside_it_have_ended(ran, tmp_path):
+    base, new = fakes("base", "new")
+    base.status = new.status = "finished"
+    (tmp_path / "base" / "copies" / "abc").mkdir(parents=True)
+    ran(base, new, todo=[])
+    assert base.heats == ["abc"]
+    assert new.heats == []
 
 
 def test_who_passes_is_asked_again_when_another_one_had_its_turn(ran):

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from threading import Event, Lock, Thread
 from typing import Any, Protocol
 
-from dataeff.bench.blocks import Block, Tell, Track
+from dataeff.bench.blocks import Block, Tell, Track, copies_left
 from dataeff.bench.cells import Again, Cell, Settings
 from dataeff.bench.desk import Desk
 from dataeff.bench.ended import fail, finish
@@ -162,10 +162,11 @@ class Local:
 
     def _run(self, block: Block, berth: Berth) -> None:
         def tell(*told: Any, **more: Any) -> None:
-            self._heard.put(lambda listener: listener(*told, **more))
+            self._heard.put(lambda listener: listener(*told, **more, lane=berth.lane.name))
 
         with ExitStack() as stack:
-            if todo := todo_of(block, stack, tell, self._again):
+            todo = todo_of(block, stack, tell, self._again)
+            if todo or copies_left(block.reference):
                 track = self._tracks[berth.lane] = Track(block, berth, tell)
                 track.run(todo)
 

@@ -56,8 +56,9 @@ class Heat:
 def heats_of(todo: Sequence[Cell], reference: Cell | None) -> list[Heat]:
     """Return the heats of a block: that of the reference, and later ones beside a copy of it.
 
-    Who was stopped goes on in its heat if that is not over; who is new does not join one that is
-    under way, for the reference would not be beside it from the start.
+    Who was stopped goes on in its heat if that is not over, and so does a copy all beside which has
+    ended; who is new does not join one that is under way, for the reference would not be beside it
+    from the start.
     """
     if reference is None:
         return [Heat("", todo)]
@@ -72,11 +73,19 @@ def heats_of(todo: Sequence[Cell], reference: Cell | None) -> list[Heat]:
             return main
         return heat if heat and copy_folder(reference, heat).is_dir() else later
 
-    groups: dict[str, list[Cell]] = {}
+    groups: dict[str, list[Cell]] = {name: [] for name in copies_left(reference)}
     for cell in sorted(todo, key=lambda cell: not _same(cell, reference)):
         groups.setdefault(heat_of(cell), []).append(cell)
     beside = {name: None if name == main else reference for name in groups}
-    return [Heat(name, cells, beside[name]) for name, cells in groups.items()]
+    heats = [Heat(name, cells, beside[name]) for name, cells in groups.items()]
+    # The reference's own comes first: without its record there is nothing to enter a copy into.
+    return sorted(heats, key=lambda heat: heat.name != main)
+
+
+def copies_left(reference: Cell | None) -> list[str]:
+    """Return the heats whose timing copy has begun, and not ended."""
+    folder = reference.folder / "copies" if reference else None
+    return sorted(path.name for path in folder.iterdir()) if folder and folder.is_dir() else []
 
 
 def _name() -> str:

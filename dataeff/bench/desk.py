@@ -180,8 +180,10 @@ class Desk:
         return self._asked.call("plugins")
 
     def device_line(self) -> str:
-        """Say where runs are, and why not on CUDA."""
-        return self._asked.call("device_line")
+        """Say where runs are, on how many lanes, and why not on CUDA."""
+        told: str = self._asked.call("device_line")
+        self._leave()
+        return f"{len(self.lanes)} lanes, each o{told[1:]}" if len(self.lanes) > 1 else told
 
     def suite_file(self, name: str) -> Path:
         """Return the file of a suite that is registered by name."""

@@ -40,6 +40,8 @@ class Watch(_Bar):
         super().__init__(console)
         # How far each cell has come: several are alive at once.
         self._shares: dict[Path, float] = {}
+        # A line for each lane, where there are several.
+        self._lanes: dict[str, Any] = {}
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
@@ -62,10 +64,21 @@ class Watch(_Bar):
         self._shares[event.cell.folder] = 1.0 if over else event.share
         title, done = escape(event.cell.title), sum(self._shares.values())
         self.update(self.line, description=f"{place}: {title}{epoch}", completed=done)
+        self._show_lane(event, f"{title}{epoch}")
         if over:
             self.console.print(
                 f"{place}: {title}: {escape(outcome(event.kind, event.record))}", soft_wrap=True
             )
+
+    def _show_lane(self, event: Event, what: str) -> None:
+        """Show where a lane is, once a second one is heard of."""
+        self._lanes.setdefault(event.lane, None)
+        if len(self._lanes) == 1:
+            return
+        if self._lanes[event.lane] is None:
+            self._lanes[event.lane] = self.add_task("", total=1.0)
+        told = f"  {escape(event.lane)}: {what}"
+        self.update(self._lanes[event.lane], description=told, completed=event.share)
 
     def say(self, line: str, ended: bool) -> None:
         """Show what goes on between two cells; what has ended stays."""

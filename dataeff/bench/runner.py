@@ -17,7 +17,7 @@ from dataeff.bench.desk import Desk
 
 @dataclass
 class Event:
-    """What the runner tells whoever watches: a cell started, went on, or ended."""
+    """What the runner tells whoever watches: a cell started, went on, or ended; on which lane."""
 
     kind: str
     cell: Cell
@@ -25,6 +25,7 @@ class Event:
     record: dict[str, Any]
     number: int = 1
     total: int = 1
+    lane: str = ""
 
 
 Watcher = Callable[[Event], None]
@@ -52,9 +53,11 @@ def run_cells(
     """
     numbers: dict[Path, int] = {}
 
-    def tell(kind: str, cell: Cell, share: float = 0.0, record: dict | None = None) -> None:
+    def tell(
+        kind: str, cell: Cell, share: float = 0.0, record: dict | None = None, lane: str = ""
+    ) -> None:
         number = numbers.setdefault(cell.folder, len(numbers) + 1)
-        watch(Event(kind, cell, share, record or {}, number, len(planned)))
+        watch(Event(kind, cell, share, record or {}, number, len(planned), lane))
 
     with open_backend(desk, settings, again) as backend:
         for wave in planned.waves(backend.lanes):

@@ -239,7 +239,8 @@ def _seconds_of_line(costs: Preview, schedule: Schedule) -> float:
     if schedule.has_line:
         return 0.0
     base = [line for line in costs.lines if line.strategy == schedule.suite.reference]
-    return len(schedule.kind_names) * MOST_WORK * sum(line.seconds for line in base)
+    work = len(schedule.kind_names) * MOST_WORK / costs.lanes
+    return work * sum(line.seconds for line in base)
 
 
 def _coming_looks(costs: Preview, schedule: Schedule) -> list[str]:
@@ -260,7 +261,7 @@ def _coming_looks(costs: Preview, schedule: Schedule) -> list[str]:
             text += f", which {likely}"
         else:
             text += "; how likely it settles anything, the first look will tell"
-        each = sum(line.seconds / line.cells for line in lines if line.cells)
+        each = sum(line.seconds / line.cells for line in lines if line.cells) / costs.lanes
         last = schedule.stages.last
         more = (last - n) * each
         text += f". What is not settled then goes on, to {last} seeds at most"

@@ -29,9 +29,10 @@ ASK_ABOVE = 3600.0
 
 @dataclass(frozen=True)
 class Preview:
-    """What a list of cells takes, one line per task and strategy."""
+    """What a list of cells takes, one line per task and strategy, on so many lanes at once."""
 
     lines: tuple[Estimate, ...]
+    lanes: int = 1
 
     @property
     def cells(self) -> int:
@@ -50,8 +51,8 @@ class Preview:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds of the cells that are still to run, as far as they are known."""
-        return sum(line.seconds for line in self.lines)
+        """Return the seconds until all cells have run, as far as they are known."""
+        return sum(line.seconds for line in self.lines) / self.lanes
 
     @property
     def disk(self) -> int:
@@ -116,7 +117,7 @@ def preview(
         chosen = [line for line, _ in wanted]
         lines += [next(filled) if line in chosen else line for line, _ in group]
     desk.let_go()
-    return Preview(tuple(lines))
+    return Preview(tuple(lines), len(desk.lanes))
 
 
 def _record_bytes(cell: Cell) -> int:
@@ -219,7 +220,8 @@ def sentence(cost: Preview) -> str:
     if cost.unknown:
         unknown = counted(cost.unknown, "cell")
         time = f"at least {duration(cost.seconds)} ({unknown} of unknown length)"
-    return f"{cells}, {time}, {size(cost.disk)} on disk."
+    on = f" on {cost.lanes} lanes" if cost.lanes > 1 else ""
+    return f"{cells}, {time}{on}, {size(cost.disk)} on disk."
 
 
 def duration(seconds: float) -> str:
