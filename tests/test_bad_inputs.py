@@ -140,7 +140,7 @@ FINE = {("plugins new", "nan"), ("plugins new", "infinite"), ("plugins new", "lo
 EVERYWHERE = [(p, w) for p in PLACES for w in WORDS if (p, w) not in FINE]
 
 
-@pytest.mark.parametrize(("place", "word"), drawn(EVERYWHERE, 25))
+@pytest.mark.parametrize(("place", "word"), drawn(EVERYWHERE, 15))
 def test_words_that_make_no_sense_anywhere(place, word):
     refused(*(part.replace("{}", WORDS[word]) for part in PLACES[place]))
 
@@ -152,7 +152,7 @@ MEANT |= {("lr", "65 bits")}
 KEYS = [(k, w) for k in FIELDS for w in ("true", "-1", *WORDS) if (k, w) not in MEANT]
 
 
-@pytest.mark.parametrize(("key", "word"), drawn(KEYS, 20))
+@pytest.mark.parametrize(("key", "word"), drawn(KEYS, 12))
 def test_keys_of_a_task(key, word):
     refused(*adhoc("--set", f"{key}={WORDS.get(word, word)}"))
 
@@ -170,7 +170,7 @@ def _parameters():
                 yield from ((kind, form, word) for word in NUMBERS)
 
 
-@pytest.mark.parametrize(("kind", "form", "word"), drawn(list(_parameters()), 30))
+@pytest.mark.parametrize(("kind", "form", "word"), drawn(list(_parameters()), 18))
 def test_parameters_of_all_that_is_bundled(kind, form, word):
     place = {"datasets": "dataset", "models": "model", "strategies": "strategy"}[kind]
     model = {"model": "resnet8[width=2]"} if kind == "strategies" else {}

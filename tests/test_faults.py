@@ -53,7 +53,7 @@ def lab(plugins):
 CASES = [(hook, fault) for hook in HOOKS for fault in RETURNED]
 
 
-@pytest.mark.parametrize(("hook", "fault"), drawn(CASES, 25))
+@pytest.mark.parametrize(("hook", "fault"), drawn(CASES, 16))
 def test_a_wrong_value_is_told_in_the_name_of_strategy_and_hook(lab, hook, fault):
     label, place = f"bad_{hook}[fault={fault}]", Place(Path("cell"))
 
@@ -102,7 +102,7 @@ def run(bench, cells, timeout):
     return [record(cell) for cell in cells]
 
 
-@pytest.mark.parametrize(("hook", "fault"), drawn(ENDS, 6))
+@pytest.mark.parametrize(("hook", "fault"), drawn(ENDS, 4))
 def test_who_ends_or_hangs_a_process_is_named_and_the_others_go_on(shared, hook, fault):
     label = f"bad_{hook}[fault={fault}]"
     cells = shared.cells(label, "baseline")

@@ -96,7 +96,7 @@ def quiet(*arguments):
     return result, [line for line in result.stderr.splitlines() if ", set aside as " in line]
 
 
-@pytest.mark.parametrize(("name", "way", "command"), drawn(ONE_BY_ONE, 14))
+@pytest.mark.parametrize(("name", "way", "command"), drawn(ONE_BY_ONE, 9))
 def test_a_damaged_file_is_set_aside_and_the_same_command_heals(here, template, name, way, command):
     path, before = the_one(name), contents(CELL, STOPPED, "results/few/*el2n*-s1-*")
     if "artefacts" in name:

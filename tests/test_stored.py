@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from benches import TASK
+from conftest import drawn
 from damages import ANY_FILE, Stop
 from machines import CPU
 from shell import call
@@ -208,8 +209,9 @@ def is_told(result):
 
 @pytest.mark.parametrize(
     ("size", "how"),
-    [(600, ["--in-process"]), (9000, []), (16000, [])],
-    ids=["nothing fits, in process", "data do not, apart", "checkpoints do not, apart"],
+    # Nothing fits; data do not; checkpoints do not.
+    drawn([(600, ["--in-process"]), (9000, []), (16000, [])], 1),
+    ids=str,
 )
 def test_a_full_disk_is_one_sentence_and_the_run_goes_on_later(tmp_path, size, how):
     Path("few.toml").write_text(SUITE)

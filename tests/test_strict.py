@@ -40,7 +40,7 @@ def names(text):
     return {part.split("[")[0] for part in text.split("+")}
 
 
-@some(6)
+@some(3)
 def test_training_on_a_device_gives_the_numbers_of_the_cpu(there, text, model):
     status, devices, weights = there(runs.start, text, model)
     assert (status, devices) == ("finished", {"strict:1"})
@@ -48,14 +48,14 @@ def test_training_on_a_device_gives_the_numbers_of_the_cpu(there, text, model):
     assert torch.allclose(weights, expected, atol=1e-5)
 
 
-@some(6)
+@some(3)
 def test_a_run_goes_on_on_the_other_device(there, text, model):
     status, devices, weights = there(runs.resume, text, model)
     assert (status, devices) == ("finished", {"strict:0"})
     assert torch.equal(weights, there(runs.start, text, model)[2])
 
 
-@some(6, [(f"{text}+amp", model) for text, model in ALL if "amp" not in names(text)])
+@some(3, [(f"{text}+amp", model) for text, model in ALL if "amp" not in names(text)])
 def test_mixed_precision_on_a_device(there, text, model):
     status, devices, weights = there(runs.start, text, model)
     assert (status, devices) == ("finished", {"strict:1"})
@@ -63,7 +63,7 @@ def test_mixed_precision_on_a_device(there, text, model):
     assert plain.shape != weights.shape or not torch.equal(weights, plain), "nothing was cast"
 
 
-@some(6, [case for case in ALL if not names(case[0]) & {*READS_BACK}])
+@some(3, [case for case in ALL if not names(case[0]) & {*READS_BACK}])
 def test_nothing_waits_for_the_device_within_an_epoch(there, text, model):
     assert there(runs.hot, text, model) >= 2
 
@@ -73,7 +73,7 @@ def test_what_reads_back_is_refused_in_its_name(there):
         there(runs.hot, "selective_backprop", "tiny")
 
 
-@some(6)
+@some(3)
 def test_all_graphs_are_made_in_warm_up(there, text, model):
     if names(text) & {*NOT_COMPILED}:
         with pytest.raises(Refused, match="too often to compile"):

@@ -39,7 +39,7 @@ def state_of(job):
     return save([states, places, strategies, global_state(run.device)], io.BytesIO())
 
 
-CASES = drawn(ALL, 16)
+CASES = drawn(ALL, 10)
 
 
 @pytest.mark.parametrize(("text", "model"), CASES, ids=[text for text, _ in CASES])
