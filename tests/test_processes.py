@@ -63,13 +63,7 @@ def test_a_hang_ends_by_timeout(bench):
 @pytest.mark.parametrize("others", ["", "random_subset[redraw=epoch]+random_backprop+"])
 def test_a_killed_cell_resumes_to_the_same_numbers(bench, others):
     (cell,) = bench.with_loose_plugins().cells(f"{others}trouble[kind=kill]")
-    Path("mended").touch()
-    bench.run([cell])
-    whole = numbers(cell)
-
-    Path("mended").unlink()
-    bench.apart()
-    bench.run([cell], fresh=True)
+    whole = bench.killed(cell)
     assert "SIGKILL" in record(cell)["error"]
     assert (cell.folder / "checkpoint.pt").exists()
 

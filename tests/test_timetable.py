@@ -318,12 +318,7 @@ def test_the_evaluator_says_what_a_run_says_itself(bench):
 )
 def test_a_cell_that_was_killed_goes_on_to_the_same_tests(bench, strategy, how, again):
     (cell,) = cells(bench, strategy)
-    Path("mended").touch()
-    bench.run([cell])
-    whole = numbers(cell)
-    Path("mended").unlink()
-    bench.apart()
-    bench.run([cell], fresh=True)
+    whole = bench.killed(cell)
     assert how in record(cell)["error"]
     Path("mended").touch()
     events = bench.run([cell])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
 from typing import Any, Protocol
 
-from dataeff.bench.blocks import Block, Tell, Track, copies_left
+from dataeff.bench.blocks import Block, Tell, Track, begin, copies_left, is_same, tell_epoch
 from dataeff.bench.cells import Again, Cell, Settings
 from dataeff.bench.desk import Desk
 from dataeff.bench.ended import fail, finish
@@ -65,8 +65,7 @@ def todo_of(block: Block, stack: ExitStack, tell: Tell, again: Again) -> list[Ce
     reference, todo = block.reference, []
     mine = reference is None or stack.enter_context(held(reference.folder))
     for cell in block.cells:
-        held_already = reference is not None and cell.folder == reference.folder
-        if not (mine and (held_already or stack.enter_context(held(cell.folder)))):
+        if not (mine and (is_same(cell, reference) or stack.enter_context(held(cell.folder)))):
             tell("elsewhere", cell)
             continue
         record = cell.record()
@@ -192,14 +191,9 @@ class Here:
         while self._blocks:
             with ExitStack() as stack:
                 for cell in todo_of(self._blocks.pop(0), stack, tell, self._again):
-                    tell("started", cell)
-                    (cell.folder / "run.json").unlink(missing_ok=True)
-                    run_cell(cell, self._lab, self._settings, partial(_tell_epoch, tell, cell))
+                    begin(tell, cell)
+                    run_cell(cell, self._lab, self._settings, partial(tell_epoch, tell, cell))
                     tell("ended", cell, record=cell.record())
-
-
-def _tell_epoch(tell: Tell, cell: Cell, epoch: int, epochs: float, line: Mapping[str, Any]) -> None:
-    tell("epoch", cell, min(1.0, epoch / epochs), dict(line))
 
 
 def run_cell(cell: Cell, lab: Lab, settings: Settings, on_epoch: OnEpoch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import sleep
 from typing import Any
 
@@ -74,7 +75,7 @@ def heats_of(todo: Sequence[Cell], reference: Cell | None) -> list[Heat]:
         return heat if heat and copy_folder(reference, heat).is_dir() else later
 
     groups: dict[str, list[Cell]] = {name: [] for name in copies_left(reference)}
-    for cell in sorted(todo, key=lambda cell: not _same(cell, reference)):
+    for cell in sorted(todo, key=lambda cell: not is_same(cell, reference)):
         groups.setdefault(heat_of(cell), []).append(cell)
     beside = {name: None if name == main else reference for name in groups}
     heats = [Heat(name, cells, beside[name]) for name, cells in groups.items()]
@@ -125,10 +126,7 @@ class Track:
             self.alive = []
 
     def _hosting(self, cell: Cell, heat: str) -> Hosting:
-        def on_epoch(epoch: int, epochs: float, line: Mapping[str, Any]) -> None:
-            self._tell("epoch", cell, min(1.0, epoch / epochs), dict(line))
-
-        host = Hosting(cell, heat, self._berth, on_epoch)
+        host = Hosting(cell, heat, self._berth, partial(tell_epoch, self._tell, cell))
         host.standing = Standing(self._expected.get(cell.strategy))
         return host
 
@@ -154,8 +152,7 @@ class Track:
                 self._heats.append(Heat(_name(), left, self._block.reference))
                 return
             if not isinstance(host, Copying):
-                self._tell("started", host.cell)
-                (host.cell.folder / "run.json").unlink(missing_ok=True)
+                begin(self._tell, host.cell)
             self.alive.append(host)
             host.start()
             if host.ended:
@@ -205,5 +202,17 @@ class Track:
             self._tell("ended", host.cell, record=host.cell.record())
 
 
-def _same(one: Cell, other: Cell | None) -> bool:
+def begin(tell: Tell, cell: Cell) -> None:
+    """Tell that a cell begins, and forget what came of it before."""
+    tell("started", cell)
+    (cell.folder / "run.json").unlink(missing_ok=True)
+
+
+def tell_epoch(tell: Tell, cell: Cell, epoch: int, epochs: float, line: Mapping[str, Any]) -> None:
+    """Tell that an epoch of a cell has ended; a fractional last one is not more than all of it."""
+    tell("epoch", cell, min(1.0, epoch / epochs), dict(line))
+
+
+def is_same(one: Cell, other: Cell | None) -> bool:
+    """Say whether two are one cell."""
     return other is not None and one.folder == other.folder

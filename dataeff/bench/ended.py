@@ -40,9 +40,8 @@ def _write_sealed(cell: Cell, record: dict[str, Any]) -> None:
     seal(cell.folder, write_record(cell, record))
 
 
-def amend(cell: Cell, **more: Any) -> None:
+def amend(cell: Cell, record: dict[str, Any], **more: Any) -> None:
     """Enter more into the record of a cell that has ended, and seal it anew."""
-    record = cell.record()
     kept = {key: value for key, value in record.items() if key not in ("schema", "checksum")}
     seal(cell.folder, write_checked(cell.folder / "run.json", kept | more, RECORD))
 

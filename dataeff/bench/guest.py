@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dataeff.errors import DataeffError
+from dataeff.training.system import ran
 from dataeff.whereabouts import HERE, SIZE, text_of
 
 if TYPE_CHECKING:
@@ -95,11 +96,7 @@ class Guest:
     @property
     def ran(self) -> float:
         """Return the seconds that its process ran so far, 0 where the system does not tell."""
-        with suppress(OSError, LookupError, ValueError):
-            stat = Path(f"/proc/{self._process.pid}/stat").read_text()
-            user, system = stat.rpartition(")")[2].split()[11:13]
-            return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-        return 0.0
+        return ran(self._process.pid or 0)
 
     def send(self, message: Message) -> None:
         """Say something to the guest; one that is gone does not hear it."""

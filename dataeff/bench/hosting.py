@@ -309,7 +309,7 @@ class Copying(Hosting):
                 told_of = self._told_of(reference)
             except _NONSENSE as error:
                 told_of = {"clocks": {}, "flags": [_nonsense("", error)]}
-            amend(self.cell, heats=reference.get("heats", {}) | {self.heat: told_of})
+            amend(self.cell, reference, heats=reference.get("heats", {}) | {self.heat: told_of})
         delete(self.folder)
         with suppress(OSError):
             self.folder.parent.rmdir()

@@ -49,6 +49,7 @@ def probe(lanes: Sequence[Lane]) -> dict[str, Any]:
     return found[0]
 
 
+@cache
 def _probed(lane: Lane) -> dict[str, Any]:
     with Service(Probing, limit=_LIMIT, lane=lane) as service:
         told: dict[str, Any] = service.call("conditions", lane.device)

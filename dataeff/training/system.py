@@ -149,15 +149,25 @@ def _process_ticks(root: Path, process: str) -> tuple[int, int] | None:
     # Children first: one that ends meanwhile is counted twice rather than held against others.
     lists = [_text(folder / name) for name in glob("task/*/children", root_dir=folder)]
     alive = [_process_ticks(root, child) or (0, 0) for text in lists for child in text.split()]
-    # The name in parentheses may hold spaces; after it, field 3 comes first.
-    ticks = _numbers(_text(folder / "stat").rpartition(")")[2].split()[11:15])
+    ticks = _numbers(_stat(root, process)[11:15])
     return (sum(ticks[:2]), sum(ticks[2:]) + sum(map(sum, alive))) if ticks else None
 
 
 def parent_of(pid: int, root: Path = ROOT) -> int | None:
     """Return the process that has started another one."""
-    words = _text(root / f"proc/{pid}/stat").rpartition(")")[2].split()
+    words = _stat(root, str(pid))
     return int(words[1]) if len(words) > 1 else None
+
+
+def ran(pid: int, root: Path = ROOT) -> float:
+    """Return the seconds that a process ran so far, all its threads; 0 where nobody tells."""
+    return sum(_numbers(_stat(root, str(pid))[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(root: Path, process: str) -> list[str]:
+    """Return what the kernel says of a process, from its state on; nothing of one that is gone."""
+    # The name in parentheses before it may hold spaces.
+    return _text(root / "proc" / process / "stat").rpartition(")")[2].split()
 
 
 def thread_times(root: Path) -> dict[str, tuple[float, float]]:
