@@ -72,6 +72,24 @@ def test_a_processor_says_why_it_is_not_a_gpu(monkeypatch):
     assert about_device(CPU)["why_not"] == "it was asked for, although there is cuda"
 
 
+@pytest.mark.parametrize(
+    ("told", "model"),
+    [
+        ("vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 207\n", "GenuineIntel 6 207"),
+        ("CPU implementer\t: 0x41\nCPU part\t: 0xd40\n", "0x41 0xd40"),
+        ("processor\t: 0\n", None),
+        (None, None),
+    ],
+)
+def test_processors_of_one_name_are_told_apart_by_their_model(tmp_path, monkeypatch, told, model):
+    path = tmp_path / "cpuinfo"
+    if told is not None:
+        path.write_text(f"{told}model name\t: Some Processor\n\nprocessor\t: 1\nmodel\t\t: 1\n")
+    monkeypatch.setattr(devices, "CPU_INFO", path)
+    assert devices.cpu_model() == model
+    assert told is None or devices.cpu_name() == "Some Processor"
+
+
 def test_a_gpu_says_its_driver(put, monkeypatch):
     monkeypatch.setattr("torch.version.cuda", "12.4")
     put(Nvml())

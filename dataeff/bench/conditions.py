@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from dataeff.training.devices import cpu_name, device_name, driver_of
+from dataeff.training.devices import cpu_model, cpu_name, device_name, driver_of
 from dataeff.training.heap import keeps_heap
 from dataeff.training.system import cores, memory_gib
 
@@ -30,6 +30,7 @@ def conditions(device: torch.device) -> dict[str, Any]:
         "device_name": device_name(device),
         **device_facts(device),
         "cpu": cpu_name(),
+        "cpu_model": cpu_model(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "cores": cores(),
         "threads": torch.get_num_threads(),

@@ -13,6 +13,9 @@ from dataeff.errors import one_line
 from dataeff.plural import counted
 from dataeff.training.nvml import find_gpu
 
+CPU_INFO = Path("/proc/cpuinfo")
+"""What Linux says of its processors."""
+
 
 def device_line(about: Mapping[str, Any]) -> str:
     """Say in one line where runs are, and why not on CUDA; `about` is of `about_device`."""
@@ -86,12 +89,28 @@ def device_name(device: torch.device) -> str:
 
 def cpu_name() -> str:
     """Return the processor's name as the system knows it."""
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
+    return _cpu_info().get("model name") or platform.processor() or platform.machine()
+
+
+def cpu_model() -> str | None:
+    """Return maker, family and model of the processor; virtual machines tell others one name.
+
+    Libraries choose by it how they compute: both time and the last bits of numbers hang on it.
+    """
+    info = _cpu_info()
+    for kinds in (("vendor_id", "cpu family", "model"), ("CPU implementer", "CPU part")):
+        if all(kind in info for kind in kinds):
+            return " ".join(info[kind] for kind in kinds)
+    return None
+
+
+def _cpu_info() -> dict[str, str]:
+    """Return what the system says of the first processor; nothing where it says nothing."""
+    with suppress(OSError):
+        lines = CPU_INFO.read_text().partition("\n\n")[0].splitlines()
+        pairs = (line.partition(":") for line in lines)
+        return {name.strip(): value.strip() for name, _, value in pairs}
+    return {}
 
 
 def is_accelerated(device: str, dtype: torch.dtype) -> bool:
