@@ -96,7 +96,9 @@ class Bench:
 
     def __init__(self, folder, installed):
         self.folder = folder
-        self.settings = Settings(results=folder / "results", device="cpu", in_process=True)
+        self.settings = Settings(
+            results=folder / "results", device="cpu", in_process=True, saves_every=0
+        )
         self.lab = Lab(installed, "cpu")
         self.desk = Desk.beside(self.lab)
 

@@ -12,6 +12,7 @@ from dataeff import Batch, Strategy, StrategyError, hookimpl
 from dataeff.testing import TASK, train_tiny, weights
 from dataeff.training.checkpoint import load_strategy_state, strategy_state
 from dataeff.training.job import Place
+from dataeff.training.meter import Meter
 
 
 class Stop(Exception):
@@ -138,6 +139,20 @@ def test_clocks_go_on_where_they_stood(installed, tmp_path):
     result = train_tiny("baseline", installed=installed, place=Place(tmp_path))
     assert result.record["clocks"]["train"] > saved["meter"]["wall"]["train"] > 0
     assert [line["epoch"] for line in result.epochs] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("every", "written"), [(0.0, 4), (2.5, 1), (60.0, 0)])
+def test_checkpoints_are_as_rare_as_is_wanted_where_epochs_are_short(
+    installed, tmp_path, monkeypatch, every, written
+):
+    """Each epoch lasts a second by the run's own clock, whatever others do meanwhile."""
+    monkeypatch.setattr(Meter, "lived", lambda self: (float(ends.count(True)), 0.0, 0.0))
+    saved, ends = [], []
+    monkeypatch.setattr("dataeff.training.checkpoint.write_state", lambda *told: saved.append(told))
+    place = Place(tmp_path, saves_every=every)
+    train_tiny("baseline", installed=installed, place=place, on_epoch=lambda *a: ends.append(True))
+    # One before the first epoch, whatever is wanted: what was prepared is not to be lost.
+    assert len(saved) == 1 + written
 
 
 def test_a_child_is_not_trained_again_after_a_stop(installed, tmp_path):

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to run, as opposed to what: nothing here may change a cell's numbers."""
+    """How to run, as opposed to what: nothing here may change a cell's numbers.
+
+    A cell in a process of its own trains for `saves_every` seconds, at least, between checkpoints.
+    """
 
     results: Path = Path("results")
     device: str = "auto"
@@ -34,6 +37,7 @@ class Settings:
     plugin_dirs: tuple[Path, ...] = ()
     in_process: bool = False
     timeout: float = 3600.0
+    saves_every: float = 1.0
 
 
 @dataclass(frozen=True)

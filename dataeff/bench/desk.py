@@ -116,6 +116,7 @@ class Desk:
         self._known: dict[str, Sketch] = {}
         self._facts: dict[tuple[str, int, str], Facts] = {}
         self._checked: set[Task] = set()
+        self._sources: dict[Task, Sequence[str] | None] = {}
 
     @classmethod
     def beside(cls, lab: Lab) -> Desk:
@@ -191,7 +192,9 @@ class Desk:
 
     def sources(self, task: Task) -> Sequence[str] | None:
         """Return the plugins that a task needs; None where that is not known."""
-        return self._asked.call("sources", _told(task))
+        if task not in self._sources:
+            self._sources[task] = self._asked.call("sources", _told(task))
+        return self._sources[task]
 
     def needed(self, task: Task, composition: str) -> list[str] | None:
         """Return the plugins that a cell needs; None where that is not known."""

@@ -166,6 +166,7 @@ class Hosting:
             device=berth.lane.device,
             timing=cell.scene.conditions["timing"],
             energy=not share_energy(berth.desk.lanes),
+            saves_every=settings.saves_every,
             shared=shared,
             closed=closed,
         )

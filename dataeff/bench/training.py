@@ -47,6 +47,7 @@ class Order:
     device: str
     timing: str
     energy: bool
+    saves_every: float
     shared: Shared
     closed: dict[str, str]
 
@@ -130,7 +131,13 @@ def _train(line: Line, order: Order, boundary: Boundary) -> None:
     host = Remote(line, order.folder, boundary)
     host.wait({})
     lab.take(order.task, order.shared)
-    place = Place(order.folder, order.shelf, host=host, energy=order.energy)
+    place = Place(
+        order.folder,
+        order.shelf,
+        host=host,
+        energy=order.energy,
+        saves_every=order.saves_every,
+    )
     with steady_heap():
         composition = lab.composition(order.strategy)
         result = lab.run(order.task, composition, order.seed, place, host.epoch)

@@ -50,8 +50,9 @@ class Ground:
 class Place:
     """Where a run keeps things: checkpoints and nested runs in a folder, scores on a shelf.
 
-    One that `saves` nothing keeps its nested runs there all the same. A `host` keeps what
-    strategies must not reach. There is no `energy` where others use what its counter counts.
+    One that `saves` nothing keeps its nested runs there all the same; else it trains for
+    `saves_every` seconds, at least, between two checkpoints. A `host` keeps what strategies must
+    not reach. There is no `energy` where others use what its counter counts.
     """
 
     folder: Path | None = None
@@ -59,6 +60,7 @@ class Place:
     saves: bool = True
     host: Host | None = None
     energy: bool = True
+    saves_every: float = 0.0
 
 
 # Graphs that a compiler may make of the network.
@@ -95,6 +97,8 @@ class Job:
         self.history: list[dict[str, Any]] = []
         self.final: dict[str, Any] = {}
         self.artefacts: list[dict[str, Any]] = []
+        # How long it had trained when it wrote a checkpoint.
+        self._saved = 0.0
         self.default = DefaultLoop()
         self.run = Run(self, strategies, seed)
         self.checks = Checks(self)
@@ -176,10 +180,13 @@ class Job:
             )
 
     def next_epoch(self) -> None:
-        """Move on, and write a checkpoint: this is where a killed run goes on."""
+        """Move on, and write a checkpoint if one is due: this is where a killed run goes on."""
         self.run.epoch += 1
         self.run.batch = 0
-        self.save()
+        trained, *_ = self.meter.lived()
+        if trained - self._saved >= self.place.saves_every:
+            self.save()
+            self._saved = trained
         self.turn(over=True)
 
     def turn(self, over: bool = False, passes: bool = False) -> None:
