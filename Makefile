@@ -6,7 +6,8 @@ STAMP := $(VENV)/installed
 SOAK_ROUNDS ?= 60
 SOAK_MINUTES ?= 30
 
-PYTEST := PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=worksteal
+# More than two cores: many tests wait for processes that they have started.
+PYTEST := PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -n 4 --dist=worksteal
 
 .PHONY: leaderboard test test-all bench soak lint clean
 
@@ -14,11 +15,11 @@ leaderboard: $(STAMP)  ## run the quickstart suite and print its table
 	@echo "==> dataeff run quickstart (finished cells are skipped)"
 	@$(BIN)/dataeff run quickstart
 
-test: $(STAMP)  ## run the tests (no network, no GPU needed); pairs of strategies are drawn by commit
+test: $(STAMP)  ## run the tests (no network, no GPU needed); pairs of strategies and long tests are drawn by commit
 	@echo "==> pytest"
 	@$(PYTEST)
 
-test-all: $(STAMP)  ## run the tests with all pairs of strategies
+test-all: $(STAMP)  ## run all tests
 	@echo "==> pytest, everything"
 	@DATAEFF_ALL=1 $(PYTEST)
 

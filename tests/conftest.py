@@ -51,6 +51,16 @@ def drawn(cases: list, count: int) -> list:
     return [cases[place] for place in sorted(places)]
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out half of the long tests, other ones for each commit; none that was asked for."""
+    if config.args_source is pytest.Config.ArgsSource.ARGS:
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    left = set(long) - set(drawn(long, len(long) // 2))
+    config.hook.pytest_deselected(items=[item for item in items if item in left])
+    items[:] = [item for item in items if item not in left]
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how the cases were chosen; a header is not shown by quiet runs."""
     again = f"some cases were drawn; the same again: DATAEFF_SEED={SEED}; all: DATAEFF_ALL=1"

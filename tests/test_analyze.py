@@ -74,6 +74,7 @@ def drawn(tmp_path_factory):
 # Figures -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_every_figure_is_a_picture_a_table_and_a_line(drawn):
     root, text, tables = drawn
     folder = root / "mine" / "analysis" / "mixtrain"
@@ -129,6 +130,7 @@ def test_figures_hold_the_runs_they_speak_of(drawn):
     assert tables["13"]["train_loss"].is_monotonic_decreasing
 
 
+@pytest.mark.long
 def test_a_test_set_looked_at_now_and_then_gives_the_curves_their_points():
     rare = ["--set", "validation=0", "--set", "test_every=3"]
     ok(*ANALYZE, *rare, "--figure", "2a")
@@ -137,6 +139,7 @@ def test_a_test_set_looked_at_now_and_then_gives_the_curves_their_points():
     assert table["test_top1"].between(0, 100).all()
 
 
+@pytest.mark.long
 def test_a_run_that_fails_costs_only_the_figures_that_need_it():
     flat = ["--dataset", BLOBS.replace("size=8", "size=4"), *ADHOC[2:]]
     result = call("analyze", "mixtrain", *flat, *FAST, "--figure", "6", "--figure", "13")
@@ -158,6 +161,7 @@ def test_the_leaderboard_does_not_see_them(drawn):
 # Trained once ------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_only_what_is_wanted_is_trained_and_only_once():
     first = ok(*ANALYZE, "--figure", "6", "--figure", "13")
     assert trained(first) == ["mixtrain_cutmix", "baseline"]
@@ -173,6 +177,7 @@ def test_only_what_is_wanted_is_trained_and_only_once():
     assert trained(ok(*ANALYZE, "--figure", "6", "--set", "momentum=0.5")) == ["mixtrain_cutmix"]
 
 
+@pytest.mark.long
 def test_seeds_and_tasks_have_folders_of_their_own():
     Path("two.toml").write_text(SUITE)
     ok("analyze", "mixtrain", "two.toml", "--task", "small", "--figure", "13")
@@ -252,6 +257,7 @@ def test_an_analysis_of_a_third_party_needs_no_more_than_a_function():
     assert len(pd.read_csv("results/mine/analysis/curves/1.csv")) == 4
 
 
+@pytest.mark.long
 def test_parameters_are_read_and_checked():
     Path("loose").mkdir()
     Path("loose/curves.py").write_text(TUNED)
@@ -300,6 +306,7 @@ def test_a_study_shows_samples_as_they_were(installed):
 # Mistakes ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_mistakes_are_told_in_one_sentence():
     Path("two.toml").write_text(SUITE)
     said = mistake("analyze")

@@ -106,6 +106,7 @@ def loud(tmp_path):
     return ["--plugins-dir", "loud"]
 
 
+@pytest.mark.long
 def test_listings_print_texts_of_plugins_without_their_powers(loud):
     for command in (["strategies", "calm"], ["plugins", "list"], ["strategies"], ["suites"]):
         text = ok(*command, *loud)

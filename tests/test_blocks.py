@@ -120,6 +120,7 @@ def by_strategy(schedule):
     return {cell.strategy: cell for cell in schedule.cells}
 
 
+@pytest.mark.long
 def test_taking_turns_changes_no_number(bench):
     """Children, scoring passes and what is drained take turns too; some end, others go on."""
     strategies = (
@@ -140,6 +141,7 @@ def test_taking_turns_changes_no_number(bench):
     assert "heat" not in record(planned.cells[0])
 
 
+@pytest.mark.long
 def test_a_clock_stands_still_while_others_have_their_turn(bench):
     planned = bench.schedule("baseline", "slow[seconds=0.7]", epochs=2)
     bench.run(planned)
@@ -192,6 +194,7 @@ def test_the_limit_counts_what_a_cell_holds_of_the_turns(bench, monkeypatch):
     }
 
 
+@pytest.mark.long
 def test_one_that_fails_leaves_the_others_and_goes_on_beside_a_copy(bench):
     planned = bench.schedule("baseline", "slow[seconds=0.1]", "random_backprop")
     Path("breaks").touch()
@@ -213,6 +216,7 @@ def test_one_that_fails_leaves_the_others_and_goes_on_beside_a_copy(bench):
     assert not (cells["baseline"].folder / "copies").exists()
 
 
+@pytest.mark.long
 def test_what_joins_later_is_compared_with_the_copy_beside_it(bench):
     bench.run(bench.schedule("baseline", "random_backprop"))
     planned = bench.schedule("baseline", "short_schedule")
@@ -232,6 +236,7 @@ def test_what_joins_later_is_compared_with_the_copy_beside_it(bench):
         assert told == pytest.approx(seconds * factor)
 
 
+@pytest.mark.long
 def test_of_those_that_need_a_shared_artefact_one_makes_it(bench):
     names = [f"scored[variant={number}]" for number in (1, 2, 3)]
     planned = bench.schedule("baseline", *names)
@@ -242,6 +247,7 @@ def test_of_those_that_need_a_shared_artefact_one_makes_it(bench):
     assert not list((bench.settings.results / "artefacts").glob("*.making"))
 
 
+@pytest.mark.long
 def test_who_computes_on_the_turns_of_others_is_told_on(bench):
     planned = bench.schedule("baseline", "idler", "slow[seconds=0.5]")
     bench.run(planned)
@@ -253,6 +259,7 @@ def test_who_computes_on_the_turns_of_others_is_told_on(bench):
     ]
 
 
+@pytest.mark.long
 def test_loaders_stand_still_with_their_cell(bench):
     """What is read ahead on the turns of others would be read for nothing."""
     rng = np.random.default_rng(0)
@@ -291,6 +298,7 @@ def test_a_cell_whose_line_is_closed_ends_at_once_and_writes_nothing(bench):
         host._guest = None
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="pins processes to cores")
 @pytest.mark.skipif(len(physical_cores()) < 2, reason="takes two cores")
 def test_two_lanes_run_two_blocks_at_once_to_the_same_numbers(bench):

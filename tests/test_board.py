@@ -376,6 +376,7 @@ def test_nothing_to_draw_is_a_mistake(folder):
     assert "There is nothing to draw" in mistake("plot", folder.path, "--figure", "shares")
 
 
+@pytest.mark.long
 def test_every_figure_is_drawn_and_the_same_numbers_give_the_same_file(folder, tmp_path):
     folder.fill("base", [90.0, 91.0], [2.0, 2.1], phases={"forward": 1.0, "backward": 1.0})
     folder.fill("_a$b$", [90.0, 91.0], [1.0, 1.1], phases={"forward": 0.5, "step": 0.5})

@@ -103,6 +103,7 @@ def test_files_are_found_without_importing(tmp_path, monkeypatch):
 # What it hangs on ------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_plugins_are_loaded_once_for_each_kind_of_listing(cache, loads):
     for _ in range(2):
         ok("strategies")
@@ -175,6 +176,7 @@ def test_a_loose_plugin_is_listed_as_it_is_now(tmp_path):
     assert "half  Keep the very first" in ok("strategies", "half", "--plugins-dir", tmp_path)
 
 
+@pytest.mark.long
 def test_a_suite_is_read_again_when_its_file_changes(tmp_path):
     suite, folder = tmp_path / "far.toml", tmp_path / "loose"
     folder.mkdir()

@@ -146,6 +146,7 @@ def test_other_conditions_fail(bench):
     assert "other conditions: matmul_precision medium instead of highest" in told["error"]
 
 
+@pytest.mark.long
 def test_work_in_a_state_is_on_the_clock(bench):
     told = train(bench, "saver")
     assert told["clocks"]["train"] > bench.honest["clocks"]["train"] + 0.8
@@ -154,12 +155,14 @@ def test_work_in_a_state_is_on_the_clock(bench):
 # Reported by the run ---------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cheat", ["divider", "slower"])
 def test_a_clock_that_was_changed_is_seen_by_the_runners(bench, cheat):
     flags = train(bench, cheat)["machine"]["flags"]
     assert any(flag.startswith("its own clock says 0.") for flag in flags)
 
 
+@pytest.mark.long
 def test_work_while_the_clock_stands_still_is_told(bench):
     train(bench, "pauser")
     runs = read_board(bench.root).runs.set_index("strategy")
@@ -237,6 +240,7 @@ def test_weights_that_do_not_reach_the_accuracy_do_not_verify(bench, monkeypatch
         (bench.root / "seals").write_bytes(seals)
 
 
+@pytest.mark.long
 def test_what_is_as_it_was_measured_verifies_and_is_repeated_bit_by_bit(bench):
     ok("leaderboard", "try", "--results", "results")
     found = call("verify", "try", "--repeat", 0.01, *WHERE)

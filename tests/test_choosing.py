@@ -177,6 +177,7 @@ def test_what_was_chosen_is_kept_if_it_can_still_be_had(machine, suite, auto, mo
     assert machine == [(2, 1)]
 
 
+@pytest.mark.long
 def test_devices_are_kept_in_suite_json_and_others_are_other_cells(tmp_path, monkeypatch):
     """With the processes of a real run; one lane has nothing to be calibrated."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -73,6 +73,7 @@ def test_the_version_is_printed():
 # Running ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_an_adhoc_comparison_prints_a_table_and_then_skips():
     arguments = (*ADHOC, "-s", "baseline", "-s", "random_backprop[keep=0.5]", "--seeds", "2")
     first = ok(*arguments)
@@ -122,6 +123,7 @@ def test_set_does_not_contradict_the_options():
     assert sentence in mistake(*ADHOC, "-s", "baseline", "--set", "epochs=3")
 
 
+@pytest.mark.long
 def test_a_suite_file_runs_with_fewer_seeds_and_other_strategies():
     Path("little.toml").write_text(
         f"""
@@ -139,6 +141,7 @@ def test_a_suite_file_runs_with_fewer_seeds_and_other_strategies():
     assert "1 more seed was run and not looked at." in said, "nothing was asked for beside it"
 
 
+@pytest.mark.long
 def test_without_a_number_seeds_are_run_until_settled():
     said = ok(*ADHOC, "-s", "baseline", "-s", "random_backprop[keep=0.5]", "--margin", "90")
     assert "synthetic after 5 seeds: " in said

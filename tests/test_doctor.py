@@ -243,6 +243,7 @@ def test_the_self_test_of_this_machine():
     assert len(lines) == len(CHECKS) + 1
 
 
+@pytest.mark.long
 def test_a_run_says_where_it_is_before_it_begins():
     arguments = ("run", "-d", "synthetic[samples=60,test_samples=20,size=8]", "-m", "tiny")
     arguments += ("--epochs", "1", "-s", "baseline", "--seeds", "1", "--device", "cpu")

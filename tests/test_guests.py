@@ -64,6 +64,7 @@ def broken(tmp_path):
     return folder
 
 
+@pytest.mark.long
 def test_whoever_ends_the_process_that_imports_him_is_listed_and_everybody_else_works(broken):
     text = ok("plugins", "list", "--plugins-dir", broken)
     for name, (_, why) in BROKEN.items():
@@ -74,6 +75,7 @@ def test_whoever_ends_the_process_that_imports_him_is_listed_and_everybody_else_
     assert "Does nothing." in told
 
 
+@pytest.mark.long
 def test_a_run_goes_on_without_them(broken):
     task = ("--dataset", TASK["dataset"], "--model", "tiny", "--epochs", 1, "--seeds", 1)
     where = ("--plugins-dir", broken, "--no-controls")
@@ -85,6 +87,7 @@ def test_a_run_goes_on_without_them(broken):
     assert "Plugin halfway failed to load: the process ended with exit code 3" in said
 
 
+@pytest.mark.long
 def test_an_import_that_hangs_is_given_up(tmp_path):
     warm_up = PluginService(Survey, [], limit=60)
     warm_up.call("offers")
@@ -151,6 +154,7 @@ def test_what_it_raises_is_raised_here(service):
     assert service.call("say")[0] == "word"
 
 
+@pytest.mark.long
 def test_after_a_death_the_next_call_finds_another_process(service):
     before = service.call("say")[1]
     with pytest.raises(Died, match="ended by SIGKILL"):

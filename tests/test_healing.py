@@ -152,6 +152,7 @@ def test_there_are_enough_of_them():
 # Both of what is kept twice ----------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["suite", "looks", "line", "match"])
 def test_where_both_are_damaged_a_run_makes_them_anew_and_loses_no_cell(here, template, name):
     path = Path(f"results/few/{name}.json")

@@ -212,6 +212,7 @@ def test_a_lane_that_cannot_be_entered_is_told():
         told(Lane("cpu 4095", "cpu", cpus=(4095,)))
 
 
+@pytest.mark.long
 def test_nothing_that_the_fork_server_imports_wakes_a_gpu():
     code = """
 import torch
@@ -264,6 +265,7 @@ def test_cells_take_turns_unless_there_is_a_single_process_at_a_time(tmp_path, i
         assert timing(desk) == "whole"
 
 
+@pytest.mark.long
 def test_a_gpu_that_lets_one_process_in_is_left_to_the_cell(tmp_path, installed):
     bench, task = Bench(tmp_path, installed).apart(), Task(**TASK)
     missing = {"name": "cuda:9", "device": "cuda:9"}
@@ -374,6 +376,7 @@ with locked([Lane("cuda:0", "cuda:0", uuid="GPU-a"), Lane("cpu 1-2", "cpu", cpus
 """
 
 
+@pytest.mark.long
 def test_two_commands_never_share_a_lane():
     gpu, other = Lane("cuda:3", "cuda:0", uuid="GPU-a"), Lane("cuda:0", "cuda:0", uuid="GPU-b")
     cores, whole = Lane("cpu 2-3", "cpu", cpus=(2, 3)), Lane("cpu", "cpu")

@@ -14,6 +14,7 @@ from dataeff import Batch, Run, Strategy, members
 from dataeff.training.task import Task
 
 
+@pytest.mark.long
 def test_strategies_are_listed_with_parameters_and_paper(loose):
     text = ok("strategies", "--plugins-dir", loose)
     assert "random_backprop  Train a uniformly drawn share of each batch" in text
@@ -40,6 +41,7 @@ def test_strategies_as_json():
     assert lines["baseline"]["reads_back"] is False
 
 
+@pytest.mark.long
 def test_datasets_models_and_suites_are_listed():
     datasets = ok("datasets")
     assert "digits  " in datasets

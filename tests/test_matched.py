@@ -23,6 +23,7 @@ def ticking(monkeypatch):
     tick(monkeypatch)
 
 
+@pytest.mark.long
 def test_a_suite_with_patterns_from_end_to_end(ticking):
     first = call(*RUN)
     assert first.exit_code == 0, first.output
@@ -83,6 +84,7 @@ def test_a_long_run_is_asked_about_with_all_its_cells(ticking, monkeypatch):
     assert " Pilots take up to " in asked[0]
 
 
+@pytest.mark.long
 def test_what_is_matched_comes_along(tmp_path, ticking):
     path = tmp_path / "mine.toml"
     path.write_text(SUITE)

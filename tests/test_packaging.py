@@ -37,6 +37,7 @@ def test_everything_travels(wheel):
     assert not [name for name in names if name.startswith(("tests/", "results/", "benchmarks/"))]
 
 
+@pytest.mark.long
 def test_it_runs_from_any_folder(wheel, tmp_path):
     target = tmp_path / "site"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]

@@ -17,6 +17,7 @@ TASK = ["run", "--dataset", BLOBS, "--model", "tiny", "--epochs", "2"]
 FAST = ["--set", "batch_size=16", "--set", "lr=0.05", "--in-process", "--device", "cpu"]
 
 
+@pytest.mark.long
 def test_a_loose_plugin_is_listed_run_and_checked(loose):
     text = ok("plugins", "list", "--plugins-dir", loose)
     assert f"half  ({loose}/half.py)\n    strategies: broken, dice, half\n" in text
@@ -34,6 +35,7 @@ def test_a_strategy_that_breaks_a_rule_is_told_which(loose):
     assert "Traceback" not in result.output
 
 
+@pytest.mark.long
 def test_a_strategy_for_some_networks_is_checked_on_one_of_them():
     refused = call("plugins", "check", "stochastic_depth")
     assert refused.exit_code == 2
@@ -74,6 +76,7 @@ def third_party(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(site)
 
 
+@pytest.mark.long
 def test_third_party_plugins_are_found_and_may_be_limited(third_party, monkeypatch):
     def strategies():
         return [line["name"] for line in json.loads(ok("strategies", "--json"))]
@@ -140,6 +143,7 @@ def test_without_pip_uv_is_used_or_asked_for(pip, third_party, monkeypatch):
     )
 
 
+@pytest.mark.long
 def test_a_new_plugin_passes_its_own_test_and_is_not_overwritten(tmp_path, monkeypatch):
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")

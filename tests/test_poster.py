@@ -222,6 +222,7 @@ def drawings(tmp_path_factory):
     return root, texts, tables
 
 
+@pytest.mark.long
 def test_every_figure_is_a_picture_a_table_and_a_line(drawings):
     root, texts, tables = drawings
     for analysis, names in FIGURES.items():
@@ -312,6 +313,7 @@ def test_tables_hold_what_the_strategies_have_left(drawings, installed):
     assert mean == pytest.approx(statistics.mean(counts))
 
 
+@pytest.mark.long
 def test_only_what_a_figure_needs_is_trained():
     first = ok(*analyze(f"usage[{SMALL},keep=0.75]", "--figure", "times"))
     assert trained(first)[1:] == [SB.format(0.75)]
@@ -324,6 +326,7 @@ def test_only_what_a_figure_needs_is_trained():
     assert pictures == ["dropped", "lowest", "times"]
 
 
+@pytest.mark.long
 def test_mistakes_are_told_in_one_sentence():
     said = mistake(*analyze("overlap[other=tiny]"))
     assert said == (

@@ -22,6 +22,7 @@ def bench(tmp_path, installed):
     return Bench(tmp_path, installed)
 
 
+@pytest.mark.long
 def test_a_process_of_its_own_gives_the_same_numbers_and_crashes_end_one_cell_alone(bench):
     bench.with_loose_plugins()
     strategies = ("trouble[kind=exit]", "baseline", "trouble[kind=kill]", "random_backprop")
@@ -45,6 +46,7 @@ def test_a_process_of_its_own_gives_the_same_numbers_and_crashes_end_one_cell_al
     assert numbers(cells[1]) == apart
 
 
+@pytest.mark.long
 def test_a_hang_ends_by_timeout(bench):
     first, cell = bench.with_loose_plugins().apart().cells("baseline", "trouble[kind=hang]")
     bench.run([first])  # The fork server may take longer to start than the timeout.
@@ -60,6 +62,7 @@ def test_a_hang_ends_by_timeout(bench):
     assert multiprocessing.active_children() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("others", ["", "random_subset[redraw=epoch]+random_backprop+"])
 def test_a_killed_cell_resumes_to_the_same_numbers(bench, others):
     (cell,) = bench.with_loose_plugins().cells(f"{others}trouble[kind=kill]")
@@ -78,6 +81,7 @@ def test_a_killed_cell_resumes_to_the_same_numbers(bench, others):
     assert pd.read_csv(cell.folder / "epochs.csv")["train_seconds"].is_monotonic_increasing
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("books", drawn(["", "gone", '{"schema": 1}'], 1))
 def test_without_its_books_a_cell_begins_anew_to_the_same_numbers(bench, books):
     """Who tested what is not for the cell to say: what nobody knows is done again."""
@@ -94,6 +98,7 @@ def test_without_its_books_a_cell_begins_anew_to_the_same_numbers(bench, books):
     assert numbers(cell) == again
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="looks processes up in /proc")
 def test_a_cell_ends_with_the_run_that_started_it_however_that_ends(bench):
     """An orphan would write into a folder that nobody holds any more."""

@@ -224,6 +224,7 @@ for stop in (9, 2):
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="needs schedstat")
 def test_a_cell_that_is_stopped_is_flagged_and_one_that_is_not_is_not():
     script = subprocess.Popen([sys.executable, "-c", CELLS], stdout=subprocess.PIPE, text=True)

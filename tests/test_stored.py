@@ -207,6 +207,7 @@ def is_told(result):
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("size", "how"),
     # Nothing fits; data do not; checkpoints do not.
@@ -223,6 +224,7 @@ def test_a_full_disk_is_one_sentence_and_the_run_goes_on_later(tmp_path, size, h
     assert not list(tmp_path.rglob("*.damaged"))
 
 
+@pytest.mark.long
 def test_a_full_disk_leaves_the_tables_as_they_were():
     Path("few.toml").write_text(SUITE)
     assert call("run", "few.toml", "--in-process").exit_code == 0

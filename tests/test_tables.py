@@ -72,6 +72,7 @@ def filled(folder):
 # From cells, and from tables ---------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_real_run_is_the_same_from_its_tables(tmp_path, installed):
     bench = Bench(tmp_path, installed)
     composed = "random_backprop[keep=0.5]+amp"
@@ -259,6 +260,7 @@ def test_published_results_are_read_without_training(copied, suite):
     np.testing.assert_allclose(now.loc[ran], then.loc[ran], rtol=1e-9)
 
 
+@pytest.mark.long
 def test_every_command_reads_published_results(copied):
     name = "selection-zoo-mini"
     assert ok("report", name, "--results", copied) == f"Written: {copied}/{name}/report.html\n"

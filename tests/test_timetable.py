@@ -295,6 +295,7 @@ def cells(bench, *strategies):
     return bench.cells(*strategies, dataset=BLOBS, epochs=5, batch_size=64)
 
 
+@pytest.mark.long
 def test_the_evaluator_says_what_a_run_says_itself(bench):
     strategies = ("baseline", "wrapped", "lost")
     these = cells(bench, *strategies)
@@ -312,6 +313,7 @@ def test_the_evaluator_says_what_a_run_says_itself(bench):
     assert record(these[0])["metrics"]["test_top1"] != tops.iloc[-1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("strategy", "how", "again"),
     [("trouble[kind=kill]", "SIGKILL", [3, 4]), ("farewell", "exit code 3", [])],
@@ -326,6 +328,7 @@ def test_a_cell_that_was_killed_goes_on_to_the_same_tests(bench, strategy, how, 
     assert numbers(cell) == whole
 
 
+@pytest.mark.long
 def test_a_cell_of_which_a_part_was_tested_verifies():
     task = ["--dataset", BLOBS, "--model", "tiny", "--epochs", 5, "--seeds", 1]
     ok("run", *task, "-s", "baseline", "-s", "random_backprop", "--name", "few", "--no-controls")

@@ -1,6 +1,7 @@
 """One word, one meaning: names of modules, classes and columns against the table of words."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -42,6 +43,7 @@ WORDS = {
 }
 
 
+@functools.cache
 def named():
     """Return the names of modules, classes and columns, each with where it stands."""
     found = [(name, "leaderboard.csv") for name in NAMES]

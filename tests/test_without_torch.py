@@ -48,6 +48,7 @@ def outcome(tmp_path_factory):
     return subprocess.run(process, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", SAID, ids=" ".join)
 def test_results_are_read_without_torch(outcome, command):
     told = outcome.stdout.splitlines()[list(SAID).index(command)]
