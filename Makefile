@@ -6,8 +6,7 @@ STAMP := $(VENV)/installed
 SOAK_ROUNDS ?= 60
 SOAK_MINUTES ?= 30
 
-# More than two cores: many tests wait for processes that they have started.
-PYTEST := PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -n 4 --dist=worksteal
+PYTEST := PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=worksteal
 
 .PHONY: leaderboard test test-all bench soak lint clean
 

@@ -51,6 +51,7 @@ def board(
     published=True,
     notes=(),
     claims=(),
+    answers=(),
     **suite,
 ):
     """Return a board on which every strategy has the given (speed-up, difference), more or less.
@@ -91,6 +92,7 @@ def board(
     return Board(
         suite=content | suite,
         margin=0.5,
+        answers=list(answers),
         table=table,
         runs=runs,
         curves=curves,

@@ -330,10 +330,13 @@ def test_the_command_prints_every_form(folder, monkeypatch):
     folder.fill("base", [90.0, 91.0], [2.0, 2.1]).fill("ours", [90.0, 91.0], [1.0, 1.1])
     assert "\\toprule" in ok("leaderboard", "hand", "--latex")
     assert ok("leaderboard", "hand", "--markdown").startswith("**blobs")
-    (base, ours, stopped) = json.loads(ok("leaderboard", "hand", "--json", "--margin", "2"))
+    printed = json.loads(ok("leaderboard", "hand", "--json", "--margin", "2"))
+    (base, ours, stopped), (answer,) = printed["lines"], printed["answers"]
+    assert (answer["task"], answer["kind"], answer["strategy"]) == ("blobs", "best bet", "ours")
+    assert answer["time_saved"].keys() == {"mean", "low", "high"}
     assert [line["look"] for line in (base, ours, stopped)] == [0, 2, 0]
     assert (base["verdict"], ours["margin"], ours["gain"]) == ("", 2, None)
-    reached = json.loads(ok("leaderboard", "hand", "--json", "--target", "45"))
+    reached = json.loads(ok("leaderboard", "hand", "--json", "--target", "45"))["lines"]
     assert [line["target_seconds"] for line in reached] == [1.025, 0.525, None]
     assert "--json and --latex" in mistake("leaderboard", "hand", "--json", "--latex")
     assert "--margin" in mistake("leaderboard", "hand", "--margin", "0")
@@ -350,7 +353,7 @@ def test_notes_are_said_in_every_form(folder, monkeypatch):
 
 def test_results_are_found_by_their_folder_too(folder, monkeypatch):
     folder.add("base", 0, 90.0)
-    assert "base" in ok("leaderboard", folder.path)
+    assert "base" in ok("leaderboard", folder.path, "--full")
     monkeypatch.chdir(folder.path.parent)
     assert "name a suite, or add --results DIR" in mistake("leaderboard", "elsewhere/hand")
 

@@ -131,9 +131,11 @@ def test_a_mistake_names_file_key_and_fix(load, tmp_path, old, new, sentence):
 def test_a_run_judges_the_claims_of_its_suite_and_keeps_those_of_strategies_left_out():
     Path("mine.toml").write_text(SUITE.replace("seeds = 2", "seeds = 1"))
     said = ok("run", "mine.toml", "-s", "amp", "--no-controls", "-y", "--in-process")
-    assert "open           A quarter is enough: random_backprop[keep=0.25] no worse than " in said
-    assert "baseline: not run" in said
-    assert "Half precision is faster (Nobody 2026): amp at least 1.4x as fast on the " in said
+    assert "Claims of papers: 2 open." in said
+    full = ok("leaderboard", "mine", "--full")
+    assert "open           A quarter is enough: random_backprop[keep=0.25] no worse than " in full
+    assert "baseline: not run" in full
+    assert "Half precision is faster (Nobody 2026): amp at least 1.4x as fast on the " in full
     assert "classes.csv, claims.csv, report.html" in said
     written = pd.read_csv("results/mine/claims.csv")
     assert written["measured"].tolist() == ["not run", "not run"]

@@ -81,7 +81,7 @@ def test_an_adhoc_comparison_prints_a_table_and_then_skips():
         assert f"synthetic {strategy} seed {number}: " in first
     assert "cell 4/4: synthetic " in first
     assert "skipped" not in first
-    table = first[first.index("synthetic (conditions") :].splitlines()
+    table = ok("leaderboard", "mine", "--full").splitlines()
     assert table[1].split()[:4] == ["strategy", "verdict", "n", "accuracy"]
     assert table[2].split()[0] == "baseline"
     assert table[3].split()[0] == "random_backprop[keep=0.5]"
@@ -106,8 +106,10 @@ def test_an_adhoc_comparison_prints_a_table_and_then_skips():
 
 
 def test_the_table_holds_only_ascii_and_plus_minus_when_piped():
-    text = ok(*ADHOC, "-s", "baseline", "--seeds", "2")
-    assert {letter for letter in text if ord(letter) > 127} == {"±"}
+    text = ok(*ADHOC, "-s", "baseline", "-s", "random_backprop", "--seeds", "2", "--name", "mine")
+    assert text.isascii()
+    full = ok("leaderboard", "mine", "--full")
+    assert {letter for letter in full if ord(letter) > 127} == {"±"}
 
 
 def test_comparisons_that_differ_in_a_key_have_folders_of_their_own():
@@ -135,9 +137,10 @@ def test_a_suite_file_runs_with_fewer_seeds_and_other_strategies():
     table = pd.read_csv("results/little/leaderboard.csv")
     assert table["strategy"].tolist() == ["baseline", "random_subset[keep=0.5]"]
     assert table["n"].tolist() == [1, 1]
-    said = ok("run", "little.toml", "-s", "baseline", "--seeds", "2", "--in-process")
+    ok("run", "little.toml", "-s", "baseline", "--seeds", "2", "--in-process")
     assert pd.read_csv("results/little/runs.csv")["seed"].tolist() == [0, 1, 0]
     assert pd.read_csv("results/little/leaderboard.csv")["n"].tolist() == [1, 1]
+    said = ok("leaderboard", "little", "--full")
     assert "1 more seed was run and not looked at." in said, "nothing was asked for beside it"
 
 
@@ -147,6 +150,7 @@ def test_without_a_number_seeds_are_run_until_settled():
     assert "synthetic after 5 seeds: " in said
     looks = json.loads(Path("results/mine/looks.json").read_text())["entries"]
     assert [look["n"] for look in looks] == [5, 10, 20][: len(looks)]
+    said = ok("leaderboard", "mine", "--full")
     assert "on this test set, is 1.6% against the reference (looked at 5 seeds)." in said or (
         "looked at 5 and 10" in said or "looked at 5, 10 and 20" in said
     )
@@ -182,7 +186,7 @@ def test_results_of_names_with_dots_are_found_again():
     ok(*arguments)
     (folder,) = Path("results").iterdir()
     assert folder.name.endswith("difficulty=0.1-tiny-2ep-batch_size=16-lr=0.05")
-    assert "baseline" in ok("leaderboard", folder.name)
+    assert "baseline" in ok("leaderboard", folder.name, "--full")
 
 
 def test_a_failed_cell_gives_exit_code_1_and_is_named(loose):
@@ -193,7 +197,8 @@ def test_a_failed_cell_gives_exit_code_1_and_is_named(loose):
     assert line.startswith("Failed: synthetic broken seed 0: StrategyError: broken, in prepare: ")
     trace = Path(line[line.index("(see ") + 5 : -1])
     assert "second line" in trace.read_text()
-    assert "1 failed" in result.stdout
+    assert "All failed: broken (StrategyError: " in result.stdout
+    assert "1 failed" in ok("leaderboard", "mine", "--full")
     assert "baseline" in result.stdout
 
 
@@ -294,7 +299,7 @@ def test_leaderboard_prints_text_markdown_and_json_and_writes_csv(results):
     assert ok("leaderboard", "mine").startswith("synthetic (conditions ")
     assert (results / "leaderboard.csv").exists()
     assert ok("leaderboard", "mine", "--markdown").startswith("**synthetic (conditions ")
-    lines = json.loads(ok("leaderboard", "mine", "--json"))
+    lines = json.loads(ok("leaderboard", "mine", "--json"))["lines"]
     assert [line["strategy"] for line in lines] == ["baseline", "random_backprop[keep=0.5]"]
     ok("leaderboard", "some/where/mine.toml", "--csv", "deep/copy.csv")
     assert Path("deep/copy.csv").read_text() == (results / "leaderboard.csv").read_text()

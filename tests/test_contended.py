@@ -11,6 +11,7 @@ from dataeff.report.compare import compare
 from dataeff.report.foot import foot
 from dataeff.report.table import leaderboard
 from dataeff.report.web.bars import phase_means
+from dataeff.report.worth import Worth
 
 LUCK = np.random.default_rng(0).normal(0, 1, (9, 5))
 LINE = {"line": ["short[share=?]"], "strategies": ["base", "ours", "other"]}
@@ -46,7 +47,7 @@ def lined(busy=()):
 
 def table_of(cells, **suite):
     (one,) = judged(cells, **suite)
-    return one, leaderboard([one], no_curves(), []).set_index("strategy")
+    return one, leaderboard([Worth(one)], no_curves(), []).set_index("strategy")
 
 
 def no_curves():

@@ -310,7 +310,7 @@ def test_every_form_has_the_row_and_no_form_of_runs_has_it(crowded, tmp_path):
 
 
 def test_the_command_prints_it_and_nothing_compares_it(crowded):
-    lines = json.loads(ok("leaderboard", crowded.path, "--json"))
+    lines = json.loads(ok("leaderboard", crowded.path, "--json"))["lines"]
     (line,) = [line for line in lines if line["strategy"] == NAME]
     assert (line["gain"], line["speedup"], line["verdict"]) == (None, 2, "read off a curve")
     assert "early_termination" in mistake("compare", crowded.path, "base", NAME)

@@ -168,7 +168,7 @@ def test_every_form_says_the_same_words(folder):
     plain, marked, page, paper = (form(board) for form in (plain_text, markdown, page_text, latex))
     write_tables(folder.path, board)
     written = pd.read_csv(folder.path / "leaderboard.csv").set_index("strategy")["verdict"]
-    lines = json.loads(ok("leaderboard", folder.path, "--json"))
+    lines = json.loads(ok("leaderboard", folder.path, "--json"))["lines"]
     listed = {line["strategy"]: line["verdict"] for line in lines}
     for name, (*_, word) in TOLD.items():
         assert written[name] == listed[name] == word

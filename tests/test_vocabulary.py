@@ -36,7 +36,7 @@ WORDS = {
         {"gain", "gain_low", "gain_high", "gains", "Gains"},
     ),
     "look": ("a judging at a planned number of seeds", {"look", "looks", "Looks"}),
-    "answer": ("what a table allows us to recommend", set()),
+    "answer": ("what a table allows us to recommend", {"answer", "Answer"}),
     "conditions": ("device, versions, threads, flags", {"conditions"}),
     "claim": ("what a paper says", {"claims", "Claim"}),
     "verdict": ("what statistics give", {"verdict", "verdicts", "Verdicts"}),

@@ -1,5 +1,10 @@
 """The command that prints the table of a suite."""
 
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
 import click
 
 from dataeff.cli.echo import echo
@@ -7,17 +12,21 @@ from dataeff.cli.options import PATH, judging_options, results_folder, results_o
 from dataeff.cli.show import show_board
 from dataeff.errors import DataeffError
 
+if TYPE_CHECKING:
+    from dataeff.report.board import Board
+
 
 @click.command()
 @click.argument("suite")
 @judging_options
+@click.option("--full", is_flag=True, help="Print every column, verdicts as sentences, all notes.")
 @click.option("--csv", "csv_file", type=PATH, help="Also write the table here.")
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @click.option("--latex", is_flag=True, help="Print LaTeX (booktabs).")
 @click.option("--json", is_flag=True, help="Print JSON.")
 @results_option
 def leaderboard(suite, results, csv_file, **options):
-    """Print the table of SUITE and write leaderboard.csv, runs.csv and classes.csv.
+    """Print what SUITE has shown, and write leaderboard.csv, runs.csv and classes.csv.
 
     Where the suite has claims, also claims.csv. Published results have tables and no cells: they
     are judged by runs.csv, curves.csv and classes.csv, which stay as they are.
@@ -27,7 +36,7 @@ def leaderboard(suite, results, csv_file, **options):
     from dataeff.report.board import read_board, write_tables
 
     printed = {
-        "json": lambda board: board.table.to_json(orient="records", indent=1),
+        "json": _json,
         "markdown": terminal.markdown,
         "latex": latex.latex,
     }
@@ -42,10 +51,18 @@ def leaderboard(suite, results, csv_file, **options):
         write_csv(csv_file, board.table)
     written = write_tables(folder, board)
     if not forms:
-        show_board(folder, board, written)
+        show_board(folder, board, written, options["full"])
         return
     echo(printed[forms[0]](board))
     # Markdown has the feet of its tables.
     feet = [] if options["markdown"] else [text for part in board.feet.values() for text in part]
     for note in [*feet, *board.notes]:
         echo(note, err=True)
+
+
+def _json(board: Board) -> str:
+    """Return answers and lines of a board; what is not known is null."""
+    from dataeff.files import json_text
+
+    lines = json.loads(board.table.to_json(orient="records"))
+    return json_text({"answers": [one.numbers() for one in board.answers], "lines": lines})

@@ -50,6 +50,8 @@ class Number(click.FloatRange):
 
 margin_option = click.option(
     "--margin",
+    "--may-lose",
+    "margin",
     type=Number(0, 100, min_open=True),
     help="Points of accuracy by which a strategy may be lower and still be no worse (default: the "
     f"suite's, which is {MARGIN} where it says nothing).",

@@ -27,15 +27,21 @@ def show(folder: Path) -> None:
     show_board(folder, board, [*written, write_report(folder, board).name])
 
 
-def show_board(folder: Path, board: Board, written: list[str]) -> None:
-    """Print a leaderboard, and which files of its folder have been written."""
+def show_board(folder: Path, board: Board, written: list[str], full: bool = False) -> None:
+    """Print answers and methods on one screen, or all there is; and what has been written."""
     from dataeff.report import terminal
+    from dataeff.report.screen import LINES, WIDTH, screen
 
-    if console.is_terminal:
+    if full and console.is_terminal:
         for part in terminal.rich_tables(board, console.width):
             console.print(part)
-    else:
+    elif full:
         echo(terminal.plain_text(board))
+    else:
+        # Three lines are for what has been written.
+        width = console.width if console.is_terminal else WIDTH
+        for line in screen(board, width, LINES - 3):
+            console.print(Text(line.text, style="bold" if line.bold else ""), soft_wrap=True)
     echo(f"\nWritten: {folder}/{', '.join(written)}")
 
 

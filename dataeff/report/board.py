@@ -14,6 +14,7 @@ from dataeff.files import make_way, uncollected, write_csv
 from dataeff.forms import MATCHES
 from dataeff.plural import counted
 from dataeff.report import read
+from dataeff.report.answer import Answer, answer
 from dataeff.report.claims import claims_table
 from dataeff.report.composed import compositions
 from dataeff.report.doubts import UNVERIFIED
@@ -26,6 +27,7 @@ from dataeff.report.stats import paired
 from dataeff.report.table import leaderboard
 from dataeff.report.tables import Measured, list_checksums, read_measured
 from dataeff.report.words import matched_to
+from dataeff.report.worth import Worth
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,14 +36,16 @@ class Board:
 
     `table` has one line per task, conditions and strategy; `runs` one per cell; `curves` one per
     cell and epoch; `classes` one per line of `table` and class; `compositions` one per composed
-    strategy; `claims` one per claim of the suite and table. `conditions` are the values behind each
-    short name, `feet` what holds for a whole table, by task and conditions, and `notes` what was
-    split, left out, matched or flagged, one sentence each. `from_tables` says that there are no
-    cells: `runs` and `classes` were read from their files.
+    strategy; `claims` one per claim of the suite and table. `answers` say what each table allows us
+    to recommend. `conditions` are the values behind each short name, `feet` what holds for a whole
+    table, by task and conditions, and `notes` what was split, left out, matched or flagged, one
+    sentence each. `from_tables` says that there are no cells: `runs` and `classes` were read from
+    their files.
     """
 
     suite: dict[str, Any]
     margin: float
+    answers: list[Answer]
     table: pd.DataFrame
     runs: pd.DataFrame
     curves: pd.DataFrame
@@ -96,6 +100,7 @@ def read_board(folder: Path, margin: float | None = None, target: float | None =
 def _read_board(folder: Path, margin: float | None, target: float | None) -> Board:
     reading = judge_folder(folder, margin)
     suite, runs, judged, found = reading.suite, reading.runs, reading.judged, reading.measured
+    worths = [Worth(one) for one in judged]
     curves, conditions = found.curves(), found.conditions
     entries = read_entries(folder / "match.json", MATCHES)
     matches = read.matches_of(entries, suite)
@@ -107,7 +112,8 @@ def _read_board(folder: Path, margin: float | None, target: float | None) -> Boa
     return Board(
         suite=suite,
         margin=reading.margin,
-        table=leaderboard(judged, curves, suite["published"], target, images),
+        answers=list(map(answer, worths)),
+        table=leaderboard(worths, curves, suite["published"], target, images),
         runs=runs,
         curves=curves,
         classes=found.classes(),

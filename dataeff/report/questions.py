@@ -13,7 +13,7 @@ import pandas as pd
 from dataeff.cost import MARGIN
 from dataeff.notation import pattern_of
 from dataeff.report.frames import Key, Record
-from dataeff.report.gains import Gained, judge_gains, untimed
+from dataeff.report.gains import Gained, Gains, judge_gains, untimed
 from dataeff.report.grid import Grid, asked_of, lines_of
 from dataeff.report.stats import Array
 from dataeff.report.verdicts import Ends, Verdicts, judge
@@ -174,24 +174,29 @@ class AgainstLine:
         """Judge these methods after n seeds."""
         grid = self.table.at(n)
         names = [name for name in self.names if name in grid.names]
-        lines = lines_of(grid, self.table.kinds).values()
-        if not lines or not names:
+        kinds = self.kinds(grid, names)
+        if not kinds or not names:
             return {}
-        places = [grid.names.index(name) for name in names]
-        seconds, work = grid("total_seconds")[places], np.exp(-grid.logs("flops")[places])
         before = Gained(*ends_of(held, names, "gain"))
-        kinds = [line.gains(grid("test_top1")[places], seconds, work) for line in lines]
-        # Who diverges is not above anything, whatever its other seeds say.
-        diverged = grid.diverged()[places] > 0
-        kinds = [replace(kind, no_low=kind.no_low | diverged) for kind in kinds]
         found = judge_gains(kinds, chance, before, np.isin(names, who))
         ends = zip(found.mean, found.low, found.high, strict=True)
+        seconds = grid("total_seconds")[[grid.names.index(name) for name in names]]
         told = zip(names, ends, untimed(seconds), strict=True)
         return {
             name: {"gain": [*map(float, ends)], "counted": bool(counted), "line": self.needed}
             for name, ends, counted in told
             if name in who
         }
+
+    def kinds(self, grid: Grid, names: list[str]) -> list[Gains]:
+        """Return the gains of these methods over each kind of training less that was run."""
+        places = [grid.names.index(name) for name in names]
+        seconds, work = grid("total_seconds")[places], np.exp(-grid.logs("flops")[places])
+        lines = lines_of(grid, self.table.kinds).values()
+        kinds = [line.gains(grid("test_top1")[places], seconds, work) for line in lines]
+        # Who diverges is not above anything, whatever its other seeds say.
+        diverged = grid.diverged()[places] > 0
+        return [replace(kind, no_low=kind.no_low | diverged) for kind in kinds]
 
 
 Questions = AgainstReference | AgainstLine

@@ -27,6 +27,7 @@ from dataeff.report.words import (
     sentence,
     verdict_words,
 )
+from dataeff.report.worth import Worth
 from dataeff.seeds import LOOKS
 
 MEBI = 2**20
@@ -40,7 +41,7 @@ _MEANS |= dict(zip(_SAME, _SAME, strict=True))
 
 
 def leaderboard(
-    judged: list[Judged],
+    worths: list[Worth],
     curves: pd.DataFrame,
     published: list[Record],
     target: float | None = None,
@@ -52,18 +53,19 @@ def leaderboard(
     """
     tests = curves.dropna(subset=["test_top1"])
     made = []
-    for one in judged:
-        task, conditions = one.table.key
-        table = _table(one, of_table(tests, one.table.key), target)
-        errors = table["strategy"].map((images or {}).get(one.table.key, {})).astype(float)
-        told = dict.fromkeys(filter(None, one.grid.group["device"]))
+    for worth in worths:
+        key, group = worth.judged.table.key, worth.judged.grid.group
+        task, conditions = key
+        table = _table(worth, of_table(tests, key), target)
+        errors = table["strategy"].map((images or {}).get(key, {})).astype(float)
+        told = dict.fromkeys(filter(None, group["device"]))
         place = {"task": task, "conditions": conditions, "device": " / ".join(told)}
         made.append(table.assign(**place, image_error=errors))
     return _with_published(pd.concat(made, ignore_index=True), published)[NAMES]
 
 
-def _table(judged: Judged, tests: pd.DataFrame, target: float | None) -> pd.DataFrame:
-    grid = judged.grid
+def _table(worth: Worth, tests: pd.DataFrame, target: float | None) -> pd.DataFrame:
+    judged, grid = worth.judged, worth.judged.grid
     # What was run beyond the last look is not shown.
     tests = tests[tests["seed"].isin(grid.seeds)]
     strategy_at, seed_at = grid.points_of(tests)
@@ -77,15 +79,9 @@ def _table(judged: Judged, tests: pd.DataFrame, target: float | None) -> pd.Data
     _add_target(table, tests, grid, target)
     _add_reference(table, tests, judged)
     _add_trouble(table, judged)
-    table = table.iloc[_order(table, judged)]
+    table = table.iloc[worth.order()]
     stopped = early_termination(judged, tests)
     return pd.concat([table, stopped]) if len(stopped) else table
-
-
-def _order(table: pd.DataFrame, judged: Judged) -> ArrayLike:
-    """Return the order of the lines: by gain over the line, then by time saved; yardsticks last."""
-    gain, speedup = (-table[name].fillna(-np.inf) for name in ("gain", "speedup"))
-    return np.lexsort([speedup, gain, ~judged.able, ~judged.listed, judged.grid.others])
 
 
 def _accuracy(seen: Array, points: Paired, margin: float) -> Record:

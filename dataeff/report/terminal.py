@@ -88,8 +88,10 @@ def remarks(group: pd.DataFrame, feet: Iterable[str]) -> list[str]:
     return [*said, *_preparations(group), *feet]
 
 
-def _feet(board: Board, key: Key) -> list[str]:
-    return board.feet.get(key, [])
+def _under(board: Board, key: Key, part: pd.DataFrame) -> list[str]:
+    """Return all that stands under a table: its answer, and remarks."""
+    answers = [text for one in board.answers if one.key == key for text in one.sentences]
+    return [*answers, *remarks(part, board.feet.get(key, []))]
 
 
 def _preparations(table: pd.DataFrame) -> list[str]:
@@ -130,7 +132,7 @@ def rich_tables(board: Board, width: int) -> list[Table | Text]:
         shown, dropped = fitting(texts(part), width)
         caption = f"Too narrow for: {', '.join(dropped)} (see leaderboard.csv)" if dropped else None
         made.append(rich_table(*across(shown), title=_shown(title(key)), caption=caption))
-        made += map(_shown, remarks(part, _feet(board, key)))
+        made += map(_shown, _under(board, key, part))
     return [*made, *map(_shown, [*claim_lines(board), *board.notes])]
 
 
@@ -168,7 +170,7 @@ def _width(texts: Iterable[str]) -> int:
 def plain_text(board: Board) -> str:
     """Return aligned plain text, for pipes and files."""
     blocks = [
-        "\n".join([title(key), *aligned(*across(texts(part))), *remarks(part, _feet(board, key))])
+        "\n".join([title(key), *aligned(*across(texts(part))), *_under(board, key, part)])
         for key, part in tables(board.table)
     ]
     return "\n\n".join(filter(None, [*blocks, "\n".join(claim_lines(board)), *board.notes]))
@@ -194,7 +196,7 @@ def markdown(board: Board) -> str:
         rule = ["---", *["---:"] * (len(header) - 1)]
         lines = [[f"`{line[0]}`", *line[1:]] for line in lines]
         text = [f"| {' | '.join(map(_safe, line))} |" for line in [header, rule, *lines]]
-        said = [line for remark in remarks(part, _feet(board, key)) for line in ("", _safe(remark))]
+        said = [line for remark in _under(board, key, part) for line in ("", _safe(remark))]
         blocks.append("\n".join([f"**{title(key)}**", "", *text, *said]))
     if said := list(map(_safe, claim_lines(board))):
         blocks.append("\n".join([said[0], "", *(f"- {line}" for line in said[1:])]))

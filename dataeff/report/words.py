@@ -91,6 +91,16 @@ def factor_limits(found: Interval) -> str:
     return limits(found, f".{decimals}f", "-")
 
 
+def saved(speed: Interval) -> Interval:
+    """Return the share of time that a speed-up saves, with its interval."""
+    return Interval(*(1 - 1 / end if end else -math.inf for end in speed))
+
+
+def percent(share: float) -> str:
+    """Return a share in whole percent, and never `-0%`."""
+    return f"{100 * share:z.0f}%"
+
+
 def listed(texts: Iterable[str]) -> str:
     """Return `a, b and c`."""
     *head, last = texts
