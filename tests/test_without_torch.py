@@ -29,7 +29,7 @@ SAID = {
     ("leaderboard",): "ours[keep=0.5]",
     ("leaderboard", "--latex"): "toprule",
     ("leaderboard", "--markdown"): "| `base` |",
-    ("leaderboard", "--json"): '"strategy":"base"',
+    ("leaderboard", "--json"): '"strategy": "base"',
     ("report",): "report.html",
     ("plot", "--format", "svg"): "tradeoff.svg",
     ("compare", "base", "ours"): "B: ours[keep=0.5]",
