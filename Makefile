@@ -10,7 +10,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -n auto --maxprocess
 
 .PHONY: leaderboard test test-all bench soak lint clean
 
-leaderboard: $(STAMP)  ## run the quickstart suite and print its table
+leaderboard: $(STAMP)  ## run the quickstart suite and print its answer
 	@echo "==> dataeff run quickstart (finished cells are skipped)"
 	@$(BIN)/dataeff run quickstart
 

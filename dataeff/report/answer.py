@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 
-from dataeff.notation import pattern_of
 from dataeff.plural import counted
 from dataeff.report.frames import Key, Record
 from dataeff.report.price import Price, price_of, settling
@@ -179,8 +178,8 @@ class _Telling:
 
         Where all lose more, the one that loses least; None where there is none.
         """
-        judged, kinds = self.judged, self.judged.table.kinds
-        on = np.array([pattern_of(name) in kinds for name in self.grid.names], bool)
+        judged = self.judged
+        on = np.isin(self.grid.names, judged.table.on_line())
         on = on & self.grid.others & (judged.speed.mean > 0) & ~np.isnan(judged.points.mean)
         if not on.any():
             return None

@@ -72,11 +72,8 @@ class Worth:
         cautious = self._ends(self._asked.speed, CAUTIOUS)
         least = self._gain(CAUTIOUS) if self.has_line else cautious
         self.least = np.where(np.isnan(least.low), -np.inf, least.low)
-        self.fits = judged.methods & judged.able & self._is_fit
-
-    @property
-    def _is_fit(self) -> Flags:
-        return (self.saves >= Sure.LIKELY) & (self.keeps > Sure.UNLIKELY)
+        likely = (self.saves >= Sure.LIKELY) & (self.keeps > Sure.UNLIKELY)
+        self.fits = judged.methods & judged.able & likely
 
     @property
     def has_line(self) -> bool:
