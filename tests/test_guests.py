@@ -1,5 +1,6 @@
 """Guests: plugins whose import ends or hangs a process are listed as broken, and others work."""
 
+import json
 import os
 import signal
 import time
@@ -85,6 +86,18 @@ def test_a_run_goes_on_without_them(broken):
     said = mistake("run", *task, *where, "-s", "lost")
     assert "There is no strategy 'lost'" in said
     assert "Plugin halfway failed to load: the process ended with exit code 3" in said
+
+
+@pytest.mark.long
+def test_who_ends_the_process_that_makes_him_is_a_mistake_in_the_suite(tmp_path):
+    made = f"{GOOD}\n    def __init__(self):\n        os._exit(3)\n"
+    (tmp_path / "made.py").write_text(f"import os\n{made}")
+    task = "".join(f"{key} = {json.dumps(value)}\n" for key, value in TASK.items())
+    text = f'strategies = ["baseline", "fine"]\n[tasks.one]\n{task}'
+    (tmp_path / "mine.toml").write_text(text)
+    said = mistake("run", tmp_path / "mine.toml", "--plugins-dir", tmp_path)
+    assert "mine.toml: strategies: " in said
+    assert "the process ended with exit code 3" in said
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from random import Random
 from time import sleep
 from typing import Any
 
@@ -75,7 +76,7 @@ def heats_of(todo: Sequence[Cell], reference: Cell | None) -> list[Heat]:
         return heat if heat and copy_folder(reference, heat).is_dir() else later
 
     groups: dict[str, list[Cell]] = {name: [] for name in copies_left(reference)}
-    for cell in sorted(todo, key=lambda cell: not is_same(cell, reference)):
+    for cell in todo:
         groups.setdefault(heat_of(cell), []).append(cell)
     beside = {name: None if name == main else reference for name in groups}
     heats = [Heat(name, cells, beside[name]) for name, cells in groups.items()]
@@ -101,6 +102,7 @@ class Track:
         self._heats: list[Heat] = []
         self.alive: list[Hosting] = []
         self._expected = block.expected()
+        self._draw = Random()
 
     def run(self, todo: Sequence[Cell]) -> None:
         """Run cells to their end; a crash, a hang or a lack of memory ends that cell alone."""
@@ -114,7 +116,8 @@ class Track:
     def _run(self, heat: Heat) -> None:
         waiting = [self._hosting(cell, heat.name) for cell in heat.cells]
         if copy := self._copy(heat):
-            waiting.insert(0, copy)
+            # Anywhere: who starts first is warmed, and has its first turn, on another machine.
+            waiting.insert(Random(heat.name).randint(0, len(waiting)), copy)
         try:
             self._start(waiting)
             turn = 0
@@ -143,31 +146,39 @@ class Track:
     def _start(self, waiting: list[Hosting]) -> None:
         """Start as many as fit into memory, which the first tells when it is warm.
 
-        The others are left to another heat.
+        The others are left to another heat; what all are compared with is not one of them.
         """
-        room = len(waiting)
-        for number, host in enumerate(waiting):
-            if number >= room:
-                left = [one.cell for one in waiting[number:]]
-                self._heats.append(Heat(_name(), left, self._block.reference))
-                return
-            if not isinstance(host, Copying):
-                begin(self._tell, host.cell)
-            self.alive.append(host)
-            host.start()
-            if host.ended:
-                self._end(host)
-            elif number == 0 and len(waiting) > 1:
-                self._go(host)
-                # One beside the reference at the least: they are tried, at the worst.
-                if host.more is not None:
-                    room = max(2, 1 + host.more // self._berth.sharing)
+        if not waiting:
+            return
+        first, *others = waiting
+        self._begin(first)
+        room = len(others)
+        if others and self.alive:
+            self._go(first)
+            # One beside it at the least: they are tried, at the worst.
+            if first.more is not None:
+                room = max(1, first.more // self._berth.sharing)
+        if room < len(others):
+            others.sort(key=lambda host: not is_same(host.cell, self._block.reference))
+            left = [host.cell for host in others[room:]]
+            self._heats.append(Heat(_name(), left, self._block.reference))
+        for host in others[:room]:
+            self._begin(host)
+
+    def _begin(self, host: Hosting) -> None:
+        if not isinstance(host, Copying):
+            begin(self._tell, host.cell)
+        self.alive.append(host)
+        host.start()
+        if host.ended:
+            self._end(host)
 
     def _turn(self, turn: int) -> bool:
         """Give a turn to who is next; say whether it was one, and nobody has passed."""
         self._berth.check()
         alive = self.alive
-        standing = next_of([host.standing for host in alive], turn)
+        standing = next_of([host.standing for host in alive], turn, self._draw)
+        standing.before = standing.share
         host = next(host for host in alive if host.standing is standing)
         self._go(host, SECONDS if len(alive) > 1 else FOREVER)
         if standing.passes:

@@ -244,7 +244,9 @@ def _place(where: str) -> Iterator[None]:
     try:
         yield
     except DataeffError as error:
-        raise type(error)(f"{where}: {error}") from None
+        # The same error, whatever else it holds: not all are made from a message alone.
+        error.args = (f"{where}: {error}",)
+        raise
 
 
 def _explain(error: ValidationError, where: str) -> str:
