@@ -1,0 +1,78 @@
+"""Styles: how strategies are drawn and called, the same on the page, in plots and on cards."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+COLOURS = {
+    "ink": "#17191c",
+    "c1": "#0072b2",
+    "c2": "#d55e00",
+    "c3": "#009e73",
+    "c4": "#cc79a7",
+    "c5": "#e69f00",
+    "c6": "#56b4e9",
+}
+"""Colours by name, as on white: Okabe and Ito's, which the colour-blind tell apart."""
+SYMBOLS = {
+    "circle": "o",
+    "square": "s",
+    "diamond": "D",
+    "triangle-up": "^",
+    "cross": "P",
+    "triangle-down": "v",
+    "x": "X",
+    "star": "*",
+}
+"""Symbols by name, and what matplotlib calls them."""
+DASHES = ("solid", "dash", "dashdot", "longdash", "longdashdot")
+
+# Six colours and seven shapes have no common divisor: 42 styles before one comes again.
+_COLOURS, _SYMBOLS = list(COLOURS)[1:], list(SYMBOLS)[1:]
+
+
+class Style(NamedTuple):
+    """How one strategy is drawn everywhere; `key` tells it from others on a page.
+
+    Symbols of controls are open.
+    """
+
+    key: int
+    colour: str
+    symbol: str
+    dash: str
+    is_open: bool = False
+
+    @property
+    def hex(self) -> str:
+        """Return the colour as on white."""
+        return COLOURS[self.colour]
+
+
+Styles = Mapping[str, Style]
+
+
+def styles(strategies: Iterable[str], reference: str, controls: Iterable[str]) -> dict[str, Style]:
+    """Give every strategy a style; the reference is neutral, controls are open and dotted."""
+    given, yardsticks = {reference: Style(0, "ink", "circle", "solid")}, set(controls)
+    others = [name for name in dict.fromkeys(strategies) if name != reference]
+    for place, name in enumerate(others):
+        colour, symbol = _COLOURS[place % len(_COLOURS)], _SYMBOLS[place % len(_SYMBOLS)]
+        is_open = name in yardsticks
+        dash = "dot" if is_open else DASHES[place % len(DASHES)]
+        given[name] = Style(place + 1, colour, symbol, dash, is_open)
+    return given
+
+
+def styles_of(suite: Mapping[str, Any], table: Any) -> dict[str, Style]:
+    """Return the style of each strategy of a suite and of its table.
+
+    They go by the order of the suite, which no result changes.
+    """
+    controls = table.loc[table["control"].astype(bool), "strategy"]
+    names = [*suite["strategies"], *table["strategy"]]
+    return styles(names, suite["reference"], controls)
+
+
+def label_of(suite: Mapping[str, Any], strategy: str) -> str:
+    """Return what a strategy is called where there is little room: its short name, if it has one."""
+    return str((suite.get("names") or {}).get(strategy, strategy))
