@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dataeff.report.series import phase_means
 from dataeff.report.web import bars, canvas, charts, section
 
 STYLES = canvas.styles(["base", "a", "b"], "base", {"b"})
@@ -91,7 +92,7 @@ def test_phases_are_means_over_finished_cells_and_sum_to_the_clock():
         "status": "failed",
         "forward_phase_seconds": 9e9,
     }
-    means = bars.phase_means(runs, ["amp", "baseline", "gone"])
+    means = phase_means(runs, ["amp", "baseline", "gone"])
     assert list(means.index) == ["amp", "baseline"]
     mine = runs[(runs["strategy"] == "baseline") & (runs["status"] == "finished")]
     clock = (mine["prepare_seconds"] + mine["train_seconds"]).mean()

@@ -9,8 +9,8 @@ from sides import cell, judged
 
 from dataeff.report.compare import compare
 from dataeff.report.foot import foot
+from dataeff.report.series import phase_means
 from dataeff.report.table import leaderboard
-from dataeff.report.web.bars import phase_means
 from dataeff.report.worth import Worth
 
 LUCK = np.random.default_rng(0).normal(0, 1, (9, 5))

@@ -16,7 +16,7 @@ from shell import ok
 
 from dataeff import hookimpl
 from dataeff.registry import portion
-from dataeff.report.web.charts import on_one_scale
+from dataeff.report.series import on_one_scale
 from dataeff.report.web.page import write_report
 from dataeff.testing import TASK, lab_of, train_tiny
 from dataeff.training.evaluate import evaluate, metrics, take_test

@@ -15,9 +15,8 @@ from dataeff.files import slug
 from dataeff.report.board import Board
 from dataeff.report.compare import PHASES
 from dataeff.report.frames import Key, Record, of_table, records, seen_on, tables
+from dataeff.report.series import means, on_one_scale, phase_means, window
 from dataeff.report.stats import interval_of
-from dataeff.report.web.bars import phase_means
-from dataeff.report.web.charts import means, on_one_scale, window
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

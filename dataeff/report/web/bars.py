@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 
 from dataeff.report import words
-from dataeff.report.compare import PHASES, SECONDS
+from dataeff.report.compare import PHASES
 from dataeff.report.composed import FORMS
-from dataeff.report.frames import finished
 from dataeff.report.web import canvas
 from dataeff.report.web.canvas import Chart, Figure, note, numbers, plain, scatter
 
@@ -43,20 +42,6 @@ def _layout(x: str, strategies: list[str], lift: float, top: int, bottom: int = 
     bars = canvas.axis(range=[len(strategies) - 0.4, -0.75], automargin=False, **hidden)
     margin = {"l": 12, "r": 12, "t": top, "b": bottom}
     return canvas.layout(x, margin=margin, annotations=names, yaxis=bars)
-
-
-def phase_means(runs: pd.DataFrame, strategies: list[str]) -> pd.DataFrame:
-    """Return mean seconds of every phase that took any, by strategy in the order given.
-
-    Times that cannot be trusted are left out.
-    """
-    cells = finished(runs[runs["strategy"].isin(strategies)])
-    cells = cells[cells["contended"] == ""]
-    columns = {column: phase for phase, column in SECONDS.items()}
-    told = cells[[name for name in columns if name in cells]].astype(float).fillna(0.0)
-    told = told.rename(columns=columns).groupby(cells["strategy"]).mean()
-    used = [phase for phase in PHASES if phase in told and told[phase].sum() > 0]
-    return told.loc[[name for name in strategies if name in told.index], used]
 
 
 def _height(lines: pd.DataFrame) -> int:

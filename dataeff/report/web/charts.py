@@ -3,17 +3,14 @@
 import math
 from collections.abc import Iterable
 
-import numpy as np
 import pandas as pd
 
 from dataeff.report.frames import Record, records
+from dataeff.report.series import means, on_one_scale, window
 from dataeff.report.stats import interval_of
 from dataeff.report.web import canvas
 from dataeff.report.web.canvas import Chart, Figure, Style, Styles, layout, numbers, plain, scatter
-from dataeff.report.words import READ_OFF
 
-# No screen shows more points of a line than this.
-_LONGEST = 240
 _FRONT = (
     "The broad grey line is the Pareto front: nothing is both faster and more accurate than what "
     "lies on it."
@@ -71,27 +68,6 @@ def trade_off(part: pd.DataFrame, styles: Styles, reference: str, margin: float)
     return Chart(
         "trade", heading, f"{told} {_FRONT}", f"{heading}. {label}", figure, 440, wide=True
     )
-
-
-def window(lines: pd.DataFrame, name: str, reach: str, also: float) -> list[float]:
-    """Return a range that holds all points, and of intervals what leaves the points apart.
-
-    Points are in the column `name`, their intervals in those of `reach`; NaN is nothing to hold.
-    """
-    base, seen = lines[name] - lines[reach], [*lines[name], also]
-    first, last = np.nanmin(seen), np.nanmax(seen)
-    room = max(last - first, 0.02 * abs(last), 1e-6)
-    first = max(np.nanmin([*(base + lines[f"{reach}_low"]), first]), first - 0.75 * room)
-    last = min(np.nanmax([*(base + lines[f"{reach}_high"]), last]), last + 0.75 * room)
-    pad = 0.06 * (last - first) or 0.5
-    return [round(float(first - pad), 4), round(float(last + pad), 4)]
-
-
-def on_one_scale(lines: pd.DataFrame, reference: str) -> pd.DataFrame:
-    """Place what was read off a curve, on fewer images, by how it differs from the reference."""
-    base = lines.loc[lines["strategy"] == reference, "accuracy"].min()
-    placed = base + lines["difference"]
-    return lines.assign(accuracy=lines["accuracy"].mask(lines["verdict"] == READ_OFF, placed))
 
 
 def _front(part: pd.DataFrame) -> Figure:
@@ -193,24 +169,6 @@ def shares(curves: pd.DataFrame, styles: Styles, column: str) -> Chart | None:
     over = curves.groupby("strategy", sort=False)[column].mean().items()
     label = f"{heading}, means over epochs. {'; '.join(f'{n}: {v:.0%}' for n, v in over)}"
     return Chart(column, heading, caption, label, {"data": traces, "layout": drawn}, 300)
-
-
-def means(curves: pd.DataFrame, strategies: Iterable[str], column: str) -> dict[str, pd.DataFrame]:
-    """Return mean, lowest and highest seed per epoch, by strategy in the order given."""
-    curves = curves[curves["strategy"].isin(list(strategies))]
-    parts = curves.groupby(["strategy", "epoch"], sort=True)
-    seen = {"mean": "mean", "low": "min", "high": "max", "count": "size"}
-    wanted = {name: (column, how) for name, how in seen.items()}
-    told = parts.agg(seconds=("seconds", "mean"), **wanted).reset_index()
-    # Where a seed has ended, the mean over the others would jump.
-    told = told[told["count"] == told.groupby("strategy")["count"].transform("max")]
-    found = {name: _thinned(part) for name, part in told.groupby("strategy")}
-    return {name: found[name] for name in strategies if name in found}
-
-
-def _thinned(line: pd.DataFrame) -> pd.DataFrame:
-    places = np.linspace(0, len(line) - 1, min(len(line), _LONGEST))
-    return line.iloc[places.round().astype(int)]
 
 
 def _curve(x: Iterable[float], y: Iterable[float], name: str, style: Style) -> Figure:

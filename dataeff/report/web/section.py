@@ -6,6 +6,7 @@ import pandas as pd
 
 from dataeff.report.board import Board
 from dataeff.report.frames import Key, of_table, seen_on
+from dataeff.report.series import phase_means
 from dataeff.report.web import bars, charts
 from dataeff.report.web.canvas import Chart, Figure, Styles
 from dataeff.report.web.cards import breakable, cards, mark
@@ -68,7 +69,7 @@ def gallery(board: Board, key: Key, part: pd.DataFrame, styles: Styles) -> list[
     found = [
         charts.trade_off(part[part["n"] > 0], styles, reference, board.margin),
         *(charts.learning(curves, styles, x, seen_on(runs)) for x in ("seconds", "epoch")),
-        bars.phases(bars.phase_means(runs, list(styles))),
+        bars.phases(phase_means(runs, list(styles))),
         *(charts.shares(curves, styles, column) for column in ("kept", "mixed")),
         *(bars.composed(composed, quantity) for quantity in ("speedup", "accuracy")),
         bars.per_class(bars.class_differences(classes, others), classes),
