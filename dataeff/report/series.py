@@ -31,6 +31,16 @@ def _thinned(line: pd.DataFrame) -> pd.DataFrame:
     return line.iloc[places.round().astype(int)]
 
 
+def focus(lines: Iterable[pd.DataFrame]) -> list[float]:
+    """Return the range of accuracies in which the ends of the curves can be told apart."""
+    lines = list(lines)
+    ends = [line["mean"].iloc[-1] for line in lines]
+    top, least = max(line["high"].max() for line in lines), min(line["low"].min() for line in lines)
+    start = max(least, top - max(4 * (top - min(ends)), 15))
+    pad = 0.04 * (top - start) or 0.5
+    return [round(float(start - pad), 2), round(float(top + pad), 2)]
+
+
 def phase_means(runs: pd.DataFrame, strategies: list[str]) -> pd.DataFrame:
     """Return mean seconds of every phase that took any, by strategy in the order given.
 

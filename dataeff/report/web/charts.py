@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from dataeff.report.frames import Record, records
-from dataeff.report.series import means, on_one_scale, window
+from dataeff.report.series import focus, means, on_one_scale, window
 from dataeff.report.stats import interval_of
 from dataeff.report.web import canvas
 from dataeff.report.web.canvas import Chart, Figure, Style, Styles, layout, numbers, plain, scatter
@@ -138,16 +138,6 @@ def learning(curves: pd.DataFrame, styles: Styles, x: str, images: str = "") -> 
     )
     figure = {"data": traces, "layout": drawn}
     return Chart(x, heading, caption, f"{heading}. {label}", figure, 360)
-
-
-def focus(lines: Iterable[pd.DataFrame]) -> list[float]:
-    """Return the range of accuracies in which the ends of the curves can be told apart."""
-    lines = list(lines)
-    ends = [line["mean"].iloc[-1] for line in lines]
-    top, least = max(line["high"].max() for line in lines), min(line["low"].min() for line in lines)
-    start = max(least, top - max(4 * (top - min(ends)), 15))
-    pad = 0.04 * (top - start) or 0.5
-    return [round(float(start - pad), 2), round(float(top + pad), 2)]
 
 
 def shares(curves: pd.DataFrame, styles: Styles, column: str) -> Chart | None:
