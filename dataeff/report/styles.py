@@ -1,7 +1,10 @@
 """Styles: how strategies are drawn and called, the same on the page, in plots and on cards."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
+
+from dataeff.notation import split_parts
 
 COLOURS = {
     "ink": "#17191c",
@@ -74,5 +77,21 @@ def styles_of(suite: Mapping[str, Any], table: Any) -> dict[str, Style]:
 
 
 def label_of(suite: Mapping[str, Any], strategy: str) -> str:
-    """Return what a strategy is called where there is little room: its short name, if it has one."""
+    """Return the short name that a suite gives a strategy, or else its name."""
     return str((suite.get("names") or {}).get(strategy, strategy))
+
+
+def labels_of(suite: Mapping[str, Any], strategies: Iterable[str]) -> dict[str, str]:
+    """Return what strategies are called where there is little room.
+
+    Who has no short name goes by its name without parameters, where no other one would.
+    """
+    names = list(dict.fromkeys(strategies))
+    bare = {name: "+".join(part.partition("[")[0] for part in split_parts(name)) for name in names}
+    known = Counter(bare.values())
+    return {
+        name: label
+        if (label := label_of(suite, name)) != name or known[bare[name]] > 1
+        else bare[name]
+        for name in names
+    }
