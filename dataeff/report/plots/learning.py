@@ -91,7 +91,7 @@ def _draw(curves: Sequence[Curve], ground: Ground) -> list[Entry]:
         letters.add_line([letters.at(*at) for at in zip(curve.xs, curve.ys, strict=True)], 1.5)
         x, y = _end(curve, letters)
         letters.add_mark(x, y, ground.sheet.mark)
-        letters.draw([x], [y], zorder=3, gid=curve.text, **curve.mark)
+        letters.draw([x], [y], zorder=3, label=curve.text, **curve.mark)
     left = [*_name_late(late, letters), *_name_early(early, letters, ground.sheet.mark / 2)]
     return [Entry(c.text, {**c.mark, **c.line}) for c in left]
 

@@ -190,7 +190,7 @@ class Lettering:
     def find_inside(self, text: str, area: Box) -> Box | None:
         """Return where a text stands in a corner of an area, if one is empty."""
         width, height = self._size(text)
-        across = area.left + self.gap + width / 2, area.right - self.gap - width / 2
+        across = area.right - self.gap - width / 2, area.left + self.gap + width / 2
         up = area.high - self.gap - height / 2, area.low + self.gap + height / 2
         return self._first((Box.around(x, y, width, height) for y in up for x in across), area)
 
@@ -215,7 +215,7 @@ class Lettering:
         looks: Looks = {"color": INK, "ha": "left", "linespacing": LEADING, "zorder": 2.5} | style
         if any(map(box.meets, self._lines)):
             # What runs behind letters is faint there.
-            looks["bbox"] = {"facecolor": "white", "alpha": 0.7, "pad": 0.5, "linewidth": 0}
+            looks["bbox"] = {"facecolor": "white", "alpha": 0.6, "pad": 0.5, "linewidth": 0}
         made = self.axes.annotate(
             text,
             (box.right - 1 if looks["ha"] == "right" else box.left + 1, (box.low + box.high) / 2),

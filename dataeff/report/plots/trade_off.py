@@ -164,7 +164,7 @@ class _TradeOff:
         return [*entries, *lines], len(unnamed)
 
     def _mark(self, name: str, at: tuple[float, float], looks: Looks) -> None:
-        self.letters.draw(at[:1], at[1:], zorder=3, gid=name, **looks)
+        self.letters.draw(at[:1], at[1:], zorder=3, label=name, **looks)
         if name in self.off:
             across, up = TURNS[self.off[name].side]
             start, end = 0.3 * self.sheet.mark, 1.5 * self.sheet.mark
