@@ -103,6 +103,7 @@ def test_whatever_there_is_fits_a_column(made, tmp_path):
     "columns",
     [
         ["strategy"],
+        ["n", "accuracy"],
         ["strategy", "n", "accuracy", "speedup"],
         ["strategy", "speedup", "ideal_speedup", "accuracy", "difference", "gain", "macro_f1"],
         ["strategy", "sentence", "against_line"],

@@ -134,8 +134,9 @@ def test_nothing_that_is_drawn_moves_the_axes(letters):
 
 
 def test_marks_at_an_edge_are_stacked_where_they_would_touch():
-    assert stacked([0, 20, 5, 24, 2], 10) == [0, 0, 1, 1, 2]
-    assert stacked([], 10) == []
+    assert stacked([0, 20, 5, 24, 2], 10, 9) == [0, 0, 1, 1, 2]
+    assert stacked([0, 20, 5, 24, 2], 10, 2) == [0, 0, 1, 1, 1]
+    assert stacked([], 10, 9) == []
 
 
 def test_an_axis_with_room_at_its_ends_shows_the_rest_between():

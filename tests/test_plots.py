@@ -34,11 +34,13 @@ HOSTILE = {
     "slow": (0.1, -0.1),
 }
 MANY = {f"method_{n}[keep=0.{n}]": (1 + n / 100, -(n % 7) / 3) for n in range(60)}
+OFF = {f"off_{n}": ((0.3, 1.3)[n % 2], -90 - n / 99) for n in range(60)}
 MADE = {
     "ten": board(),
     "hostile": board(HOSTILE, ()),
     "many": board({"baseline": (1.0, 0.0)} | MANY, ()),
     "alike": board({"baseline": (1.0, 0.0)} | {f"same_{n}": (1.4, -0.2) for n in range(9)}, ()),
+    "off": board({"baseline": (1.0, 0.0), "on": (1.2, 0.0)} | OFF, ()),
     "one seed": board(seeds=1),
 }
 

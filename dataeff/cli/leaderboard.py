@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--columns",
     metavar="A,B,C",
     help="Of LaTeX, the columns: those of leaderboard.csv, and time_saved (default: "
-    "strategy,time_saved,difference,gain,verdict).",
+    "strategy, time_saved, difference, gain, verdict).",
 )
 @click.option("--json", is_flag=True, help="Print JSON.")
 @results_option

@@ -11,6 +11,10 @@ TURNS = {"left": (-1, 0), "right": (1, 0), "low": (0, -1), "high": (0, 1)}
 """Where an arrow points to at each edge: across and up."""
 
 
+# What an edge may take of the axes at the most.
+_DEEPEST = 0.3
+
+
 class Outlier(NamedTuple):
     """A point that is off an axis: at which edge it stands, and how far from that, in marks."""
 
@@ -29,15 +33,16 @@ def side_of(point: Point, trade: Trade) -> str:
     return ""
 
 
-def stacked(places: Sequence[float], size: float) -> list[int]:
+def stacked(places: Sequence[float], size: float, most: int) -> list[int]:
     """Return at which level each mark stands: 0 is at the edge, the next is farther from it.
 
-    Marks of this size on one level do not touch; who comes first stands nearer to the edge.
+    Marks of this size on one level do not touch, as long as `most` levels are enough; who comes
+    first stands nearer to the edge.
     """
     levels: list[int] = []
     for i, place in enumerate(places):
         near = {levels[j] for j in range(i) if abs(places[j] - place) < size}
-        levels.append(next(level for level in range(i + 1) if level not in near))
+        levels.append(next((level for level in range(most) if level not in near), most - 1))
     return levels
 
 
@@ -54,7 +59,7 @@ def outliers(trade: Trade, area: tuple[float, float], size: float) -> list[Outli
         found = [
             Outlier(point, side, level)
             for side, points in off.items()
-            for point, level in zip(points, stacked(span.places(side, points), size), strict=True)
+            for point, level in zip(points, span.levels(side, points, size), strict=True)
         ]
     return found
 
@@ -81,11 +86,13 @@ class _Span(NamedTuple):
     area: tuple[float, float]
     depths: Mapping[str, float]
 
-    def places(self, side: str, points: Sequence[Point]) -> list[float]:
+    def levels(self, side: str, points: Sequence[Point], size: float) -> list[int]:
         if side in ("left", "right"):
             values, shown, ends = [one.points.mean for one in points], self.trade.up, SIDES[2:]
+            depth, length = self.area
         else:
             values, shown, ends = [one.saved.mean for one in points], self.trade.across, SIDES[:2]
-        length = self.area[side in ("left", "right")]
+            length, depth = self.area
         low, high = stretched(shown, length, *(self.depths[end] for end in ends))
-        return [length * (shown.clipped(value) - low) / (high - low) for value in values]
+        places = [length * (shown.clipped(value) - low) / (high - low) for value in values]
+        return stacked(places, size, max(1, int(_DEEPEST * depth / size)))

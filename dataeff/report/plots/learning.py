@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dataeff.report.frames import seen_on
 from dataeff.report.placing import Box, spaced
@@ -11,6 +11,9 @@ from dataeff.report.plots.layout import Ground
 from dataeff.report.plots.lettering import Lettering, Wish, height_of, width_of
 from dataeff.report.plots.shown import Drawn, Entry, Shown
 from dataeff.report.series import focus, means
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Lines that end in the last part of the axes have their names beside these, in a column.
 _LAST = 0.9
@@ -37,6 +40,8 @@ def learning(shown: Shown, ground: Ground, x: str) -> Drawn | None:
     images, axes = seen_on(shown.runs), ground.axes
     axes.set(xlabel=_ACROSS[x], ylabel="test accuracy (%)", ylim=focus(found.values()))
     axes.set_xlim(0, 1.02 * max(line[x].max() for line in found.values()))
+    if x == "epoch":
+        _whole(axes)
     curves = []
     for name, line in found.items():
         looks, mark = shown.line(name), shown.mark(name)
@@ -73,8 +78,16 @@ def shares(shown: Shown, ground: Ground) -> Drawn | None:
         return None
     ground.axes.set(xlabel=_ACROSS["epoch"], ylabel="training samples (%)", ylim=(0, 105))
     ground.axes.set_xlim(0, 1.02 * max(curve.xs[-1] for curve in curves))
+    _whole(ground.axes)
     says = ["Mean over seeds.", shown.left_out]
     return Drawn(_draw(curves, ground), " ".join(filter(None, says)))
+
+
+def _whole(axes: Axes) -> None:
+    """Count epochs in whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
 
 
 def _draw(curves: Sequence[Curve], ground: Ground) -> list[Entry]:

@@ -160,8 +160,8 @@ class Lettering:
             if self.frame.holds(place) and not any(map(place.meets, taken))
         )
         # Neither may the thin line that leads to a name run through another one.
-        clear_ways = ((place, cost) for place, cost in free if not self._runs(place, x, y))
-        if box := cheapest(clear_ways, avoided):
+        clean = ((place, cost) for place, cost in free if not self._runs(place, x, y))
+        if box := cheapest(clean, avoided):
             self._texts += [box, *self._leader(box, x, y)]
         return box
 
@@ -184,8 +184,8 @@ class Lettering:
         right, up = width / 2 + 2 * self.gap, height / 2 + 2 * self.gap
         sides = [(right, 0), (0, -up), (0, up), (right, up), (-right, -up)]
         sides += [(right, -up), (-right, up), (-right, 0)]
-        ways = ((x + dx, y + dy) for x, y in (*places[::-1], *_halves(places)) for dx, dy in sides)
-        return self._first((Box.around(x, y, width, height) for x, y in ways), self.frame)
+        spots = ((x + dx, y + dy) for x, y in (*places[::-1], *_halves(places)) for dx, dy in sides)
+        return self._first((Box.around(*spot, width, height) for spot in spots), self.frame)
 
     def find_inside(self, text: str, area: Box) -> Box | None:
         """Return where a text stands in a corner of an area, if one is empty."""

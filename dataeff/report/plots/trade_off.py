@@ -132,7 +132,9 @@ class _TradeOff:
     def _places(self) -> list[tuple[str, Wish]]:
         """Return whose marks there are, with what they are called and where, and keep them free."""
         others = [one for one in self.trade.yardsticks if not self._is_on_line(one)]
-        told = [(self.shown.reference, self._label(self.shown.reference), self.letters.at(0, 0))]
+        told = [
+            (self.shown.reference, self.shown.label(self.shown.reference), self.letters.at(0, 0))
+        ]
         for point in [*self.trade.points, *(p for p in others if not side_of(p, self.trade))]:
             told.append((point.strategy, self._text(point), self._place(point)))
         for name, _, (x, y) in told:
@@ -195,13 +197,10 @@ class _TradeOff:
             y = edge[one.side] - inwards * up if up else y
         return x, y
 
-    def _label(self, strategy: str) -> str:
-        return self.shown.label(strategy)
-
     def _text(self, point: Point) -> str:
         """Return the name of a point, and of one that is off the axes where it is."""
         x, y = point.saved.mean, point.points.mean
-        said = [self._label(point.strategy)]
+        said = [self.shown.label(point.strategy)]
         if self.trade.across.clipped(x) != x:
             said.append(f"{_signed(x, '.0f')}%")
         if self.trade.up.clipped(y) != y:
