@@ -43,6 +43,15 @@ def shortened(text: str, most: int = 1000) -> str:
     return f"{text[:half]} ... {text[-half:]}"
 
 
+def fitted(text: str, room: int) -> str:
+    """Return a text without its middle where a line has no room: both ends tell names apart."""
+    text = printable(text)
+    if len(text) <= room:
+        return text
+    tail = (room - 2) // 2
+    return f"{text[: room - 2 - tail]}..{text[len(text) - tail :]}"
+
+
 # Cells of a table that is written as CSV --------------------------------------------------------
 
 

@@ -52,6 +52,7 @@ def board(
     notes=(),
     claims=(),
     answers=(),
+    missing=(),
     **suite,
 ):
     """Return a board on which every strategy has the given (speed-up, difference), more or less.
@@ -104,6 +105,7 @@ def board(
         },
         feet={(task, name): [FOOT] for task in tasks for name in conditions},
         notes=list(notes),
+        missing=list(missing),
     )
 
 

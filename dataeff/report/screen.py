@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dataeff.plural import counted
-from dataeff.printable import printable
+from dataeff.printable import fitted, printable
 from dataeff.report.board import Board
 from dataeff.report.frames import Key, Record, of_table, records, tables, title
+from dataeff.report.missing import still_missing
 from dataeff.report.stats import Interval, interval_of
 from dataeff.report.terminal import aligned
 from dataeff.report.words import POINTS, gained, limits, number, percent, points, saved
@@ -35,7 +36,7 @@ class Line(NamedTuple):
 def screen(board: Board, width: int = WIDTH, lines: int = LINES) -> list[Line]:
     """Return what fits on a screen: of several tables, as much of each as there is room for."""
     keys = [key for key, _ in tables(board.table)]
-    notes = [*_claims(board), *_notes(board.notes, width)]
+    notes = [*_missing(board, width), *_claims(board), *_notes(board.notes, width)]
     room = (lines - len(notes) - 1) // max(1, len(keys))
     shown = [line for key in keys for line in _table(board, key, width, room)]
     more = Line(f"All there is: dataeff leaderboard {board.suite['name']} --full")
@@ -44,11 +45,11 @@ def screen(board: Board, width: int = WIDTH, lines: int = LINES) -> list[Line]:
 
 def _table(board: Board, key: Key, width: int, room: int) -> list[Line]:
     """Return the answer of one table, and as many of its methods as there is room for."""
-    shown, methods = [Line(_fitted(title(key), width))], _methods(board, key)
+    shown, methods = [Line(fitted(title(key), width))], _methods(board, key)
     answers = [one for one in board.answers if one.key == key]
     if room < _ROOM:
         told = ": ".join([key[0], *(one.headline for one in answers)])
-        return [Line(_fitted(told, width), bold=True)]
+        return [Line(fitted(told, width), bold=True)]
     for one in answers:
         first, *rest = one.sentences
         shown += [Line(text, bold=True) for text in _wrapped(first, width)]
@@ -86,7 +87,7 @@ def _lines(methods: Sequence[Record], width: int) -> list[Line]:
         left = width - sum(widths) - len(widths) * _GAP
         if left >= min(_NAME, max(map(len, names))):
             break
-    column = ["method", *(_fitted(name, max(_LEAST, left)) for name in names)]
+    column = ["method", *(fitted(name, max(_LEAST, left)) for name in names)]
     told = aligned(
         ["", *(head for head, _ in _HEAD)], zip(column, *(one[1:] for one in columns), strict=True)
     )
@@ -131,6 +132,12 @@ _FORMS = (
 )
 
 
+def _missing(board: Board, width: int) -> list[Line]:
+    """Say what has not ended, and what to type."""
+    told = still_missing(board.missing)
+    return [Line(text, bold=True) for text in _wrapped(told, width)] if told else []
+
+
 def _claims(board: Board) -> list[Line]:
     """Say how many claims of papers are confirmed, not confirmed and open."""
     if board.claims.empty:
@@ -152,12 +159,3 @@ def _notes(notes: Sequence[str], width: int) -> list[Line]:
 
 def _wrapped(text: str, width: int) -> list[str]:
     return textwrap.wrap(printable(text), width, break_on_hyphens=False) or [""]
-
-
-def _fitted(text: str, room: int) -> str:
-    """Return a text without its middle where it is too long: both ends tell names apart."""
-    text = printable(text)
-    if len(text) <= room:
-        return text
-    tail = (room - 2) // 2
-    return f"{text[: room - 2 - tail]}..{text[len(text) - tail :]}"
