@@ -8,10 +8,8 @@ from dataeff.report.frames import Record
 from dataeff.report.price import Price, price_of, settling
 from dataeff.report.stats import Interval
 from dataeff.report.words import NOT_TIMED, listed, number, percent, points, saved
-from dataeff.report.worth import Sure, Worth
+from dataeff.report.worth import BEATS, KEEPS, SAVES, Sure, Worth
 
-SAVES, KEEPS, BEATS = "saves_time", "loses_no_more", "beats_training_less"
-"""The three questions of each method, as programs read them."""
 # Seeds after which there is an answer, where there is one seed only.
 _ENOUGH = 5
 
@@ -21,8 +19,8 @@ class Method:
     """What a table knows of one strategy against its reference.
 
     Intervals are those that judge the whole table. `gain` is over just training less, where anybody
-    was compared with that; `sure` says of each question how sure its answer is. `price` is that of
-    settling what is open, and `open` says so.
+    was compared with that; `sure` says of each question that can be asked how sure its answer is.
+    `price` is that of settling what is open, and `open` says so.
     """
 
     name: str
@@ -98,7 +96,7 @@ class Method:
 
     @property
     def answers(self) -> str:
-        """Return how sure each of the three questions is, one by one."""
+        """Return how sure each of the three questions is, one by one, as far as it is asked."""
         asked = {
             SAVES: "Saves time",
             KEEPS: f"Loses no more than {in_points(self.margin)}",
@@ -132,16 +130,16 @@ def method_of(worth: Worth, i: int) -> Method:
     """Return one strategy of a table in its numbers."""
     judged = worth.judged
     gain = Interval(*map(float, judged.gain[:, i]))
-    has_gain = math.isfinite(gain.mean)
-    sure = {SAVES: worth.saves, KEEPS: worth.keeps} | ({BEATS: worth.beats} if has_gain else {})
+    levels = {SAVES: worth.saves, KEEPS: worth.keeps, BEATS: worth.beats}
+    asked = [question for question, words in worth.evidence().items() if words[i]]
     price, said = settling(worth, i) if judged.at.max(initial=0) > 1 else first_answer(worth)
     return Method(
         name=judged.grid.names[i],
         time_saved=saved(judged.speed.interval(i).exp()),
         accuracy=judged.points.interval(i),
         seeds=int(judged.points.n[i]),
-        gain=gain if has_gain else None,
-        sure={question: Sure(levels[i]) for question, levels in sure.items()},
+        gain=gain if math.isfinite(gain.mean) else None,
+        sure={question: Sure(levels[question][i]) for question in asked},
         margin=judged.margin,
         price=price,
         open=said,
