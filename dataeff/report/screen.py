@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dataeff.plural import counted
-from dataeff.printable import fitted, printable
+from dataeff.printable import fitted, printable, told_apart
 from dataeff.report.board import Board
 from dataeff.report.frames import Key, Record, of_table, records, tables, title
 from dataeff.report.missing import still_missing
@@ -16,12 +16,14 @@ from dataeff.report.words import POINTS, gained, limits, number, percent, points
 LINES, WIDTH = 24, 80
 """What a terminal shows at once, at the least."""
 _GAP = 2
-# Letters of a name for which intervals make room, and those that are always shown.
-_NAME, _LEAST = 24, 8
+# Letters of a name for which intervals make room, and a column, and those that are always shown.
+_NAME, _LEAST, _FEWEST = 24, 12, 8
 # Lines that notes may take: what is more is said by number.
 _NOTES = 4
 _HEAD = (("time", "saved"), ("accuracy", "points"), ("vs train", "less"), ("", "verdict"))
 _HEADS = 2
+# What commands begin with.
+_COMMAND = "dataeff run "
 # A table with fewer lines than this has one.
 _ROOM = 6
 
@@ -80,16 +82,18 @@ def _lines(methods: Sequence[Record], width: int) -> list[Line]:
         return []
     names = [line["strategy"] for line in methods]
     verdicts = [line["verdict"] or line["trouble"] or "-" for line in methods]
-    for forms in _FORMS:
+    for room, forms in _FORMS:
         numbers = [[form(line) for line in methods] for form in forms]
-        columns = [[*head, *cells] for head, cells in zip(_HEAD, [*numbers, verdicts], strict=True)]
+        # The verdict's head is the last one, however many columns there is room for.
+        heads = [*_HEAD[: len(forms)], _HEAD[-1]]
+        columns = [[*head, *cells] for head, cells in zip(heads, [*numbers, verdicts], strict=True)]
         widths = [max(map(len, column)) for column in columns]
         left = width - sum(widths) - len(widths) * _GAP
-        if left >= min(_NAME, max(map(len, names))):
+        if left >= min(room, max(map(len, names))):
             break
-    column = ["method", *(fitted(name, max(_LEAST, left)) for name in names)]
+    column = ["method", *told_apart(names, max(_FEWEST, left))]
     told = aligned(
-        ["", *(head for head, _ in _HEAD)], zip(column, *(one[1:] for one in columns), strict=True)
+        ["", *(head for head, _ in heads)], zip(column, *(one[1:] for one in columns), strict=True)
     )
     return list(map(Line, told))
 
@@ -123,12 +127,13 @@ def _gain_with_limits(line: Record) -> str:
     return gained(interval_of(line, "gain"))
 
 
-# Time saved, accuracy and gain, the widest first.
+# Time saved, accuracy and gain, the widest first; and how many letters names are to have then.
 _FORMS = (
-    (_time_with_limits, _points_with_limits, _gain_with_limits),
-    (_time_with_limits, _points_with_limits, _gain),
-    (_time, _points_with_limits, _gain),
-    (_time, _points, _gain),
+    (_NAME, (_time_with_limits, _points_with_limits, _gain_with_limits)),
+    (_NAME, (_time_with_limits, _points_with_limits, _gain)),
+    (_NAME, (_time, _points_with_limits, _gain)),
+    (_LEAST, (_time, _points, _gain)),
+    (_FEWEST, (_time, _points)),
 )
 
 
@@ -158,4 +163,11 @@ def _notes(notes: Sequence[str], width: int) -> list[Line]:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(printable(text), width, break_on_hyphens=False) or [""]
+    """Return a text line by line; a command stays on one, where there is room to copy it."""
+    text = printable(text)
+    lines = textwrap.wrap(text, width, break_on_hyphens=False) or [""]
+    place = text.find(_COMMAND)
+    command = text[place:]
+    if place < 0 or len(command) > width or any(command in line for line in lines):
+        return lines
+    return [*textwrap.wrap(text[:place], width, break_on_hyphens=False), command]
