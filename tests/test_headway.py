@@ -67,6 +67,16 @@ def test_what_is_left_takes_as_long_as_what_was_done(headway, clock):
     assert headway.told() == "1 of 4 cells done; about 3 min left"
 
 
+def test_who_joins_takes_time_at_once(headway, clock):
+    clock.now += 5
+    headway.hear("started", "a", 0.0)
+    clock.now += 10
+    headway.hear("ended", "a", 0.0)
+    assert headway.left == pytest.approx(30)
+    headway.total = 8
+    assert headway.left == pytest.approx(70)
+
+
 def test_cells_that_take_turns_are_told_together(headway, clock):
     for name in "abc":
         headway.hear("started", name, 0.0)

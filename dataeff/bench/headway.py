@@ -21,7 +21,8 @@ class Headway:
         # How far each cell has come, and how many epochs of those that are alive have ended.
         self._shares: dict[Hashable, float] = {}
         self._epochs: dict[Hashable, int] = {}
-        self._gained, self._end = 0.0, math.nan
+        # How many cells' worth has been run, by when that was last heard of.
+        self._gained, self._heard = 0.0, math.nan
 
     def hear(self, kind: str, cell: Hashable, share: float, epochs: int = 0) -> None:
         """Take in that a cell has `started`, has come to the end of an `epoch`, or has `ended`.
@@ -48,13 +49,7 @@ class Headway:
             self._epochs.pop(cell, None)
         else:
             self._epochs[cell] = epochs
-        self._foresee()
-
-    def _foresee(self) -> None:
-        now = self._clock()
-        if self._gained > 0:
-            rest = max(0.0, self.cells - self.done)
-            self._end = now + rest * (now - self._began) / self._gained
+        self._heard = self._clock()
 
     @property
     def cells(self) -> int:
@@ -69,7 +64,10 @@ class Headway:
     @property
     def left(self) -> float:
         """Return the seconds that are left, NaN before anything tells."""
-        return math.nan if math.isnan(self._end) else max(0.0, self._end - self._clock())
+        if not self._gained:
+            return math.nan
+        pace = (self._heard - self._began) / self._gained
+        return max(0.0, (self.cells - self.done) * pace - (self._clock() - self._heard))
 
     def told(self) -> str:
         """Say how far all has come, in one line; nothing before anything has begun."""
