@@ -55,6 +55,7 @@ def board(
     notes=(),
     claims=(),
     answers=None,
+    missing=(),
     **suite,
 ):
     """Return a board on which every strategy has the given (speed-up, difference), more or less.
@@ -107,6 +108,7 @@ def board(
         },
         feet={(task, name): [FOOT] for task in tasks for name in conditions},
         notes=list(notes),
+        missing=list(missing),
     )
 
 

@@ -1,6 +1,6 @@
 """The board: everything that tables, figures and the page of a suite are made from."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from dataeff.report.frames import RUN_KEYS, Key, Record, finished, of_strategy, 
 from dataeff.report.hits import image_errors
 from dataeff.report.judge import Judged
 from dataeff.report.looks import current, read_looks, shown, with_due
+from dataeff.report.missing import Missing, missing
 from dataeff.report.stats import paired
 from dataeff.report.table import leaderboard
 from dataeff.report.tables import Measured, list_checksums, read_measured
@@ -38,8 +39,8 @@ class Board:
     strategy; `claims` one per claim of the suite and table. `answers` say what each table allows us
     to recommend. `conditions` are the values behind each short name, `feet` what holds for a whole
     table, by task and conditions, and `notes` what was split, left out, matched or flagged, one
-    sentence each. `from_tables` says that there are no cells: `runs` and `classes` were read from
-    their files.
+    sentence each. `missing` are the tables of which not all that was asked for has ended.
+    `from_tables` says that there are no cells: `runs` and `classes` were read from their files.
     """
 
     suite: dict[str, Any]
@@ -54,6 +55,7 @@ class Board:
     conditions: dict[str, dict[str, Any]]
     feet: dict[Key, list[str]]
     notes: list[str]
+    missing: list[Missing] = field(default_factory=list)
     from_tables: bool = False
 
 
@@ -71,6 +73,11 @@ class Reading:
     def runs(self) -> pd.DataFrame:
         """Return one line per cell."""
         return self.measured.runs
+
+    @property
+    def missing(self) -> list[Missing]:
+        """Return what is missing of each table; of those alone no command makes more."""
+        return [] if self.measured.from_tables else missing(self.suite, self.judged)
 
 
 def judge_folder(folder: Path, margin: float | None = None, typed: str = "") -> Reading:
@@ -127,6 +134,7 @@ def _read_board(folder: Path, margin: float | None, target: float | None) -> Boa
             *contended(runs),
             *unverified(runs),
         ],
+        missing=reading.missing,
         from_tables=found.from_tables,
     )
 
