@@ -13,6 +13,7 @@ from pages import HOSTILE, charts, data, hostile, read
 from dataeff.report.answer import Answer
 from dataeff.report.board import read_board
 from dataeff.report.columns import NAMES, PAGE
+from dataeff.report.missing import Missing
 from dataeff.report.styles import styles_of
 from dataeff.report.web import bars
 from dataeff.report.web.first import MOST_LINES
@@ -315,6 +316,15 @@ def test_what_went_wrong_stands_below_the_first_screen_with_what_to_type():
     assert "dataeff run hand --rerun-flagged" in told
     assert text.index('<aside class="trouble"') < text.index('<details id="s0-each"')
     assert "<aside" not in read(boards.board())[0]
+
+
+def test_what_has_not_ended_and_the_time_left_are_said_first():
+    left = Missing(("digits", "99372ed4"), 10, 12, 5, [], 240.0, "dataeff run hand")
+    text, page = read(boards.board(missing=[left]))
+    told = "10 of 12 cells missing for the look at 5 seeds, about 4 minutes: dataeff run hand"
+    assert page.text("p.missing") == told
+    assert text.index(told) < text.index("<h1>")
+    assert "p.missing" not in read(boards.board())[1].words
 
 
 def test_without_the_reference_there_is_no_comparison():

@@ -15,6 +15,7 @@ import pandas as pd
 from dataeff.files import finite, make_way, write_text
 from dataeff.report.board import Board, differing, places
 from dataeff.report.frames import records, tables
+from dataeff.report.missing import still_missing
 from dataeff.report.styles import styles_of
 from dataeff.report.tables import list_checksums
 from dataeff.report.trouble import troubles
@@ -50,6 +51,7 @@ def page_text(board: Board) -> str:
         policy=policy(script),
         style=asset("page.css"),
         script=script,
+        missing=_missing(board),
         head=_head(shown, title),
         notes=_notes(board),
         sections=_sections(shown),
@@ -89,6 +91,12 @@ def _data(board: Board) -> dict[str, Any]:
     told = json.loads(board.table.to_json(orient="split", index=False))
     answers = finite([one.numbers() for one in board.answers])
     return {"answers": answers, "columns": told["columns"], "lines": told["data"]}
+
+
+def _missing(board: Board) -> str:
+    """Return what has not ended yet, how long it will take, and what to type."""
+    told = still_missing(board.missing)
+    return f'<p class="missing" role="status">{breakable(told)}</p>' if told else ""
 
 
 def _head(shown: Sequence[Shown], title: str) -> str:
