@@ -170,6 +170,8 @@ SUITE = Form(
         },
         {
             **dict.fromkeys(("title", "command", "devices"), _TEXT),
+            "conditions": _TEXTS,
+            "unplanned": _by_name(_list(_TEXT)),
             "calibration": _maybe(_CALIBRATION),
             "timing": of.literal_schema(["turns", "whole"]),
             "match": _maybe(_TEXT),

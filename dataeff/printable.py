@@ -2,6 +2,8 @@
 
 import re
 import unicodedata
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 # Control, format (bidirectional and zero-width among them), surrogate, unknown and private
 # characters; line ends.
@@ -41,6 +43,44 @@ def shortened(text: str, most: int = 1000) -> str:
         return text
     half = most // 2
     return f"{text[:half]} ... {text[-half:]}"
+
+
+def fitted(text: str, room: int) -> str:
+    """Return a text without its middle where a line has no room: both ends tell names apart."""
+    text = printable(text)
+    if len(text) <= room:
+        return text
+    tail = (room - 2) // 2
+    return f"{text[: room - 2 - tail]}..{text[len(text) - tail :]}"
+
+
+def told_apart(texts: Sequence[str], room: int) -> list[str]:
+    """Return texts that fit; of those that would look the same, what differs stays."""
+    shown = [fitted(text, room) for text in texts]
+    made = []
+    for text, short in zip(texts, shown, strict=True):
+        alike = {other for other, look in zip(texts, shown, strict=True) if look == short}
+        made.append(_around(text, _same(alike), room) if len(alike) > 1 else short)
+    return made
+
+
+def _same(texts: Iterable[str]) -> int:
+    """Return how many letters texts begin with alike."""
+    letters = enumerate(zip_longest(*texts))
+    return next(place for place, signs in letters if len(set(signs)) > 1)
+
+
+def _around(text: str, place: int, room: int) -> str:
+    """Return the start of a text, and what stands at a place, from the parameter on it is in."""
+    head = room // 3
+    left = room - head - 4
+    begins = max(text.rfind(sign, 0, place) for sign in "[,+") + 1
+    start = max(begins, place - left + 2)
+    if start <= head:
+        return printable(f"{text[: room - 2]}..")
+    rest = text[start : start + left]
+    end = ".." if start + len(rest) < len(text) else ""
+    return printable(f"{text[:head]}..{rest}{end}")
 
 
 # Cells of a table that is written as CSV --------------------------------------------------------

@@ -4,68 +4,16 @@ import json
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
-from sides import cell, judged
+from trials import Trial
 
 from dataeff.files import json_text
 from dataeff.report.answer import BET, FAILED, LESS, LOSES, ONE_SEED, RUNNING, SLOW, UNSURE, answer
 from dataeff.report.board import read_board
 from dataeff.report.price import price_of, with_seeds
-from dataeff.report.worth import Sure, Worth
+from dataeff.report.worth import Sure
 
 PUBLISHED = Path(__file__).parent.parent / "results" / "published"
-LUCK = np.random.default_rng(3).normal(0, 1, (40, 20))
-COMMAND = "dataeff run mine --seeds 5"
-
-
-class Trial:
-    """A table made by hand: strategies by points above the reference and the time they take."""
-
-    def __init__(self, seeds=5):
-        self.seeds, self.cells, self.names = seeds, [], []
-        self.add("base")
-
-    def add(self, name, points=0.0, share=1.0, spread=0.2, **more):
-        place = len(self.names)
-        self.names.append(name)
-        luck = LUCK[place] - LUCK[place, : self.seeds].mean() * (self.seeds > 1)
-        self.cells += [
-            cell(
-                name,
-                seed,
-                90 + points + spread * luck[seed],
-                {"forward": 10 * share * (1 + 0.01 * LUCK[place + 20, seed])},
-                flops=300.0 * share,
-                evaluate_seconds=1.0,
-                **({"control": False, "ranked": True} | more),
-            )
-            for seed in range(self.seeds)
-        ]
-        return self
-
-    def lined(self, slope=9.0):
-        """Add a line that loses so many points for each e-th part of the time."""
-        for share in (0.3, 0.5, 0.7):
-            self.add(f"short[share={share}]", slope * math.log(share), share, 0.1, control=True)
-        return self
-
-    def failing(self, name, status="failed", error="ValueError: no. More of it", at=range(99)):
-        for one in self.cells:
-            if one["strategy"] == name and one["seed"] in at:
-                one |= {"status": status, "error": error, "test_top1": math.nan}
-        return self
-
-    def worth(self, margin=0.5, **suite):
-        methods = [name for name in self.names if not name.startswith("short")]
-        told = {"line": ["short[share=?]"], "strategies": methods, "commands": [COMMAND]}
-        for one in self.cells:
-            one.setdefault("error", "")
-        (table,) = judged(self.cells, margin, **(told | suite))
-        return Worth(table)
-
-    def answer(self, margin=0.5, **suite):
-        return answer(self.worth(margin, **suite))
 
 
 def test_the_best_bet_is_told_with_its_numbers_its_doubts_and_what_training_less_costs():
@@ -150,10 +98,20 @@ def test_whether_anything_saves_time_is_open_and_has_its_price():
     assert found.price is None or found.price.command.startswith("dataeff run mine --seeds ")
 
 
+def test_times_that_cannot_be_trusted_are_to_be_measured_again():
+    trial = Trial(3).lined().add("good", 0.0, 0.5)
+    for one in trial.cells:
+        one |= {"contended": "others were busy"}
+    found = trial.answer()
+    assert (found.kind, found.strategy, found.detail) == (UNSURE, "", "")
+    assert found.headline.endswith("is open: no time that was measured can be trusted.")
+    assert found.open == "To measure them again: dataeff run mine --seeds 5 --rerun-flagged"
+
+
 def test_one_seed_proves_nothing():
     found = Trial(1).lined().add("good", -0.1, 0.5).answer()
     assert (found.kind, found.strategy) == (ONE_SEED, "")
-    assert found.detail.startswith("Fastest was good: 49% less time, ")
+    assert found.detail == "Fastest was good: 49% less time for -0.2 points."
     assert found.open.endswith("dataeff run mine --seeds 5")
 
 

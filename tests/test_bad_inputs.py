@@ -234,7 +234,8 @@ def test_any_results_folder_is_inside(text):
 def test_sigterm_says_what_ctrl_c_says(monkeypatch, arguments, where, said):
     monkeypatch.setattr(where, lambda *given, **more: os.kill(os.getpid(), signal.SIGTERM))
     result = call(*arguments)
-    assert (result.exit_code, result.stderr.splitlines()[-1]) == (143, f"Stopped.{said}")
+    assert result.exit_code == 143
+    assert f"Stopped.{said}" in result.stderr.splitlines()
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 

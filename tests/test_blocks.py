@@ -1,6 +1,5 @@
 """Cells that are alive together: the same numbers as alone, clocks of their own, and copies."""
 
-import io
 import json
 import multiprocessing
 import os
@@ -15,15 +14,13 @@ import numpy as np
 import pytest
 from benches import Bench, numbers, record
 from PIL import Image
-from rich.console import Console
 
 from dataeff.bench.blocks import Cells, Track
 from dataeff.bench.desk import open_desk
 from dataeff.bench.guest import Died
 from dataeff.bench.hosting import Berth, Hosting
-from dataeff.bench.progress import Watch
 from dataeff.bench.results import pairing
-from dataeff.bench.runner import Event, run_cells
+from dataeff.bench.runner import run_cells
 from dataeff.errors import DiskFull
 from dataeff.report.board import read_board
 from dataeff.training.system import physical_cores
@@ -320,21 +317,6 @@ def test_two_lanes_run_two_blocks_at_once_to_the_same_numbers(bench):
         planned, again = Cells(planned.cells), lambda cell, record: True
         run_cells(planned, desk, bench.settings, lambda event: None, again)
     assert [record(cell)["weights"] for cell in planned] == [one["weights"] for one in told]
-
-
-def test_each_lane_has_a_line_of_its_own_once_there_are_two(bench):
-    (cell,) = bench.cells()
-    shown = io.StringIO()
-    console = Console(file=shown, force_terminal=True, width=100)
-    with Watch(console) as watch:
-        for lane in ("cpu 0", "cpu 1", "cpu 0"):
-            watch(Event("epoch", cell, 0.5, {"epoch": 1}, 1, 4, lane))
-        watch.refresh()
-    assert [task.description.strip() for task in watch.tasks[1:]] == [
-        "cpu 1: blobs baseline seed 0 epoch 2",
-        "cpu 0: blobs baseline seed 0 epoch 2",
-    ]
-    assert "cpu 1: blobs baseline seed 0 epoch 2" in shown.getvalue()
 
 
 def test_a_lane_that_breaks_ends_the_others_and_leaves_nothing(bench, monkeypatch):

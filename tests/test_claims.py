@@ -376,7 +376,7 @@ for line in LINES:
 
 
 def section(board):
-    return re.search(r'<section id="claims">.*?</section>', page_text(board), re.S)[0]
+    return re.search(r'<details id="claims">.*?</details>', page_text(board), re.S)[0]
 
 
 def test_the_page_has_a_section_with_a_tone_for_each_verdict():
@@ -386,6 +386,7 @@ def test_the_page_has_a_section_with_a_tone_for_each_verdict():
     )
     assert found == [("good", "confirmed"), ("bad", "not confirmed"), ("open", "open")]
     assert text.count("infobatch no worse than baseline: <b>-0.1 points</b>") == 3
+    assert "1 confirmed, 1 not confirmed, 1 open" in text
     assert text.count("<small>Nobody 2026</small>") == 3
     assert "less than 0.5 points" in text
 
@@ -394,8 +395,8 @@ def test_the_page_says_where_when_there_are_several_places():
     board = boards.board(tasks=("digits", "cifar"), claims=LINES)
     text = page_text(board)
     assert "Nobody 2026 · digits</small>" in text
-    assert '<li><a href="#claims">' in text
-    assert "#claims" not in page_text(dataclasses.replace(board, claims=board.claims[:0]))
+    assert "<summary>Claims of papers: 1 confirmed, 1 not confirmed, 1 open</summary>" in text
+    assert 'id="claims"' not in page_text(dataclasses.replace(board, claims=board.claims[:0]))
 
 
 def test_a_claim_cannot_break_the_page():

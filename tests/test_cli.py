@@ -209,7 +209,9 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch):
     monkeypatch.setattr("dataeff.bench.runner.run_cells", interrupt)
     result = call(*ADHOC, "-s", "baseline")
     assert result.exit_code == 130
-    assert "The same command goes on from the last finished epoch." in result.stderr
+    *_, first, last = result.stderr.splitlines()
+    assert first == "Stopped. The same command goes on from the last finished epoch."
+    assert last.startswith("5 of 5 cells missing for the look at 5 seeds: dataeff ")
 
 
 def test_ctrl_c_while_reading_promises_nothing(monkeypatch):

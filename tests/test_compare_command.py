@@ -50,7 +50,12 @@ def pair(results):
 
 def test_the_command_prints_headline_table_and_sentences(pair):
     lines = pair.compare("baseline", "ours").splitlines()
-    assert lines[:3] == ["blobs (conditions c1), 3 seeds, paired", "A: baseline", "B: ours"]
+    assert lines[:2] == [
+        "blobs (conditions c1), 3 seeds, paired",
+        "ours: 39% more time for -1.0 points.",
+    ]
+    lines = lines[lines.index("A: baseline") - 1 :]
+    assert lines[1:3] == ["A: baseline", "B: ours"]
     assert lines[3] == "Speed-up: 0.72x (0.70x to 0.73x): slower."
     assert lines[5] == "Accuracy: -1.00 points (-1.00..-1.00): worse (margin 0.5)."
     assert lines[6] == (
@@ -74,6 +79,27 @@ def test_the_margin_is_the_suites_unless_one_is_given(pair):
     pair.suite(margin=2.0)
     assert "no worse (margin 2)" in pair.compare("baseline", "ours")
     assert "worse (margin 0.5)" in pair.compare("baseline", "ours", "--margin", "0.5")
+
+
+def test_a_comparison_with_the_reference_begins_with_the_answer_either_way(pair):
+    names = ("baseline", "ours")
+    texts = [pair.compare(*two).splitlines() for two in (names, names[::-1])]
+    for lines in texts:
+        assert lines[1] == "ours: 39% more time for -1.0 points."
+        assert lines[2].startswith("Time saved -39% (")
+        assert lines[3] == "Saves time: proven not. Loses no more than 0.5 points: proven not."
+        assert lines[4] == ""
+    (block,) = json.loads(pair.compare("ours", "baseline", "--json"))["blocks"]
+    assert block["method"]["strategy"] == "ours"
+    assert block["method"]["evidence"]["saves_time"] == "proven not"
+    assert block["method"]["sentences"] == texts[0][1:4]
+
+
+def test_a_comparison_of_two_methods_has_no_answer(pair):
+    pair.add("other", score=1.0)
+    (block,) = json.loads(pair.compare("ours", "other", "--json"))["blocks"]
+    assert block["method"] is None
+    assert pair.compare("ours", "other").splitlines()[1] == "A: ours"
 
 
 def test_what_is_not_the_tables_is_judged_for_itself(pair):

@@ -176,9 +176,9 @@ def test_every_form_says_the_same_words(folder):
         assert f": {word}" in re.search(rf"^{name}: (.*)", plain, re.M)[1]
         assert f"| `{name}` | {word} |" in marked
         assert re.search(rf"^{name} & .*{word}", paper, re.M)
-        (card,) = (card for card in page.split("<article") if f"</svg> {name}</h4>" in card)
-        assert f"</i> {word}</span></p>" in card
-        rows = re.search(r"<tbody>.*?</tbody>", page, re.S)[0].split("</tr>")
+        (said,) = (one for one in page.split("<article") if f"</svg> {name} <a" in one)
+        assert f"</i> {word}</span></p>" in said
+        rows = re.search(r'class="results">.*?</tbody>', page, re.S)[0].split("</tr>")
         (row,) = (row for row in rows if f"<span>{name}</span>" in row)
         assert f"</i> {word}</span></td>" in row
 

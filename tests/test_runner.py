@@ -158,9 +158,11 @@ def test_a_later_command_does_not_make_the_earlier_ones_unsaid(bench):
     assert told["seeds"] == 1, "the last command plans the looks"
     told = asked("dataeff run try --seeds 3-4", "baseline", seeds="3-4")
     assert told["seeds"] == 1, "a range plans none"
+    assert told["command"] == "dataeff run try -s random_subset", "which goes on with the plan"
     assert told["commands"][:2] == ["dataeff run try", "dataeff run try -s random_subset"]
     bench.cells("baseline", epochs=9)
     assert bench.suite["strategies"] == ["baseline"], "another task: nothing of the old one counts"
+    assert bench.suite["conditions"] == {"blobs": bench.cells()[0].scene.conditions_id}
 
 
 def test_only_what_is_asked_for_runs_again(bench):

@@ -359,3 +359,34 @@ def test_a_margin_that_cannot_be_shown_is_said_before_the_run():
     assert "spread 3.00 points, measured" in unresolved("x", 0.5, Resolution("auto", 6, 10**6, 3.0))
     assert unresolved("digits", 0.1, Resolution("3-5", 6, 500)) == ""
     assert unresolved("digits", 0.1, Resolution(1, 6, 500)) == ""
+
+
+# Stopped -----------------------------------------------------------------------------------------
+
+
+def missing(bench):
+    return [one[1:5] for one in read_board(bench.root).missing]
+
+
+def test_what_is_missing_of_a_run_that_was_stopped_is_what_it_then_runs(bench):
+    bench.spread = 0.8
+    bench.run(bench.schedule("bad", "vague"), most=10)
+    assert missing(bench) == [(5, 15, 5, [])]
+    bench.run(bench.schedule("bad", "vague"), most=5 + 3)
+    assert missing(bench) == [(7, 20, 10, [])], "the settled one runs no more"
+    ran = bench.run(bench.schedule("bad", "vague"))
+    assert missing(bench) == []
+    assert len(ran) >= 7
+
+
+def test_the_line_is_on_top_until_it_is_chosen_and_then_counts(bench):
+    planned = bench.schedule("sure", "bad", seeds=3, controls=["short_schedule"])
+    bench.run(planned, most=2)
+    assert missing(bench) == [(7, 9, None, ["the line"])]
+    planned.joined = lambda: write_suite(planned, bench.root, "dataeff run try")
+    bench.run(planned, most=2)
+    cells = len(planned.cells)
+    assert cells > 9
+    assert missing(bench) == [(cells - 4, cells, None, [])]
+    bench.run(bench.schedule("sure", "bad", seeds=3, controls=["short_schedule"]))
+    assert missing(bench) == []

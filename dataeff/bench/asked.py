@@ -40,6 +40,9 @@ def write_suite(schedule: Schedule, folder: Path, command: str) -> None:
     # A range is run beside what was planned: it changes no plan.
     planned = bool(looks_at(suite.seeds))
     content["seeds"] = suite.seeds if planned else before.get("seeds", suite.seeds)
+    content["command"] = command if planned else before.get("command", command)
+    content["conditions"] = {name: scene.conditions_id for name, scene in schedule.scenes.items()}
+    content["unplanned"] = {task: schedule.unplanned(task) for task in suite.tasks}
     content["line"] = schedule.patterns
     content["match"] = content["match"] or before.get("match")
     content |= schedule.devices or {key: before[key] for key in _LANES if key in before}

@@ -30,7 +30,8 @@ class Schedule:
     Once a seed is through, the measured costs say at which values patterns match, and at which
     budgets the line is to be run: these cells are run for that seed and those before it, and take
     part in the rest. Seeds come in stages: after each comes a look, and only what is not settled
-    then goes on. `cells` are those known so far. What is `fresh` goes by nothing measured before.
+    then goes on. `cells` are those known so far; `joined` is called when there are more. What is
+    `fresh` goes by nothing measured before.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Schedule:
         self._added: dict[str, list[str]] = {}
         self.matches = Matches(suite, desk, self._root, self._cell, fresh)
         self.cells: list[Cell] = []
+        self.joined: Callable[[], None] = lambda: None
         for task in suite.tasks:
             self._added[task] = [] if fresh else self._line_on_disk(task)
             self._plan_stages(task)
@@ -88,6 +90,12 @@ class Schedule:
             for text in self.matches.waiting(task)
             for seed in self.seeds
         ]
+
+    def unplanned(self, task: str) -> list[str]:
+        """Return the patterns whose cells nobody knows yet: values to be found, and the line."""
+        chosen = self._added[task] or self._budgets.read(task, self._line_id(task)) is not None
+        line = [] if chosen or not self.methods else [kind.pattern for kind in self.kinds]
+        return [*self.matches.waiting(task), *line]
 
     def _planned(self, task: str) -> list[str]:
         """List the strategies that run on a task, as far as they are known."""
@@ -143,8 +151,11 @@ class Schedule:
         before = self._planned(task)
         plan(task, seed)
         new = [label for label in self._planned(task) if label not in before]
+        if not new:
+            return []
         self.cells += [self._cell(task, label, n) for n in seeds for label in new]
-        return [self._block(task, n, new) for n in seeds if n <= seed] if new else []
+        self.joined()
+        return [self._block(task, n, new) for n in seeds if n <= seed]
 
     def _expected(self, task: str, strategies: Iterable[str]) -> dict[str, float]:
         """Return the seconds that strategies took on their clocks, by the runner's own."""
@@ -247,18 +258,22 @@ class Schedule:
 
     def _chosen(self, task: str, costs: Collection[float]) -> list[float]:
         """Return the budgets of a task, and keep them; those run before stay as they are."""
-        scene = self.scenes[task]
-        conditions_id = f"{scene.conditions_id} {scene.task.id} {scene.data} {scene.network}"
+        line_id = self._line_id(task)
         # What is fresh chooses anew, and only once.
         forgotten = self._fresh and not self._added[task]
-        known = None if forgotten else self._budgets.read(task, conditions_id)
+        known = None if forgotten else self._budgets.read(task, line_id)
         # Old results have points of the line, and no budgets.
         there = [] if known else list(self._costs(task, self._added[task]).values())
         reach = known or there
         chosen = [*longer(reach, costs), *(known or ())] if reach else budgets(costs)
         if chosen != known and costs:
-            self._budgets.keep(task, conditions_id, chosen)
+            self._budgets.keep(task, line_id, chosen)
         return chosen
+
+    def _line_id(self, task: str) -> str:
+        """Return all that the budgets of a task hang on."""
+        scene = self.scenes[task]
+        return f"{scene.conditions_id} {scene.task.id} {scene.data} {scene.network}"
 
     def _line_on_disk(self, task: str) -> list[str]:
         """List what an earlier command has run of the line, as it would be run now."""

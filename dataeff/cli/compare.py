@@ -31,20 +31,23 @@ if TYPE_CHECKING:
 def compare(suite, a, b, results, **options):
     """Say where the speed-up of strategy B over strategy A went, in the results of SUITE.
 
-    The ideal speed-up, by counted work, beside the measured one, phase by phase; what would have
-    to be cheaper; and for a composition, whether the effects of its parts add up.
+    Where one of them is the reference, first what the other one saves and costs, and how sure that
+    is. Then the ideal speed-up, by counted work, beside the measured one, phase by phase; what
+    would have to be cheaper; and for a composition, whether the effects of its parts add up.
 
     \b
     dataeff compare quickstart baseline mixtrain_cutmix
     """
     from dataeff.files import finite
     from dataeff.report import explain
-    from dataeff.report.board import contended, judge_folder
+    from dataeff.report.board import judge_folder
     from dataeff.report.compare import compare as compared
     from dataeff.report.composed import composed_effects
     from dataeff.report.frames import title
     from dataeff.report.looks import shown
     from dataeff.report.naming import strategy_named
+    from dataeff.report.price import command_of
+    from dataeff.report.trouble import contended
 
     folder = results_folder(results, suite)
     read = judge_folder(folder, options["margin"], suite)
@@ -56,7 +59,7 @@ def compare(suite, a, b, results, **options):
         raise DataeffError(f"A and B are both {a}; name two strategies.")
     here = [one for one in read.judged if one.table.key[0] in set(runs["task_name"])]
     found, reference = compared(here, a, b), asked["reference"]
-    command = _command(suite, asked["commands"][-1])
+    command = _command(suite, command_of(asked))
     if not found:
         raise DataeffError(explain.nothing_shared(runs, a, b, command))
     effects = composed_effects(runs, reference, margin)
@@ -100,6 +103,12 @@ def _show(told: Explained, reference: str) -> None:
     found = told.found
     seeds = counted(len(found.seeds), "seed", "seeds, paired")
     say(f"{title(found.key)}, {seeds}", bold=True)
+    if found.method:
+        first, *more = found.method.sentences
+        say(first, bold=True)
+        for line in more:
+            say(line)
+        echo()
     for line in (f"A: {found.a}", f"B: {found.b}", *told.headline):
         say(line)
     echo()

@@ -74,7 +74,8 @@ class Commands(click.Group):
         except (KeyboardInterrupt, _Terminated) as stop:
             trains = ctx.invoked_subcommand in ("run", "analyze")
             more = " The same command goes on from the last finished epoch." if trains else ""
-            echo(f"\nStopped.{more}", err=True)
+            said = [f"\nStopped.{more}", *getattr(stop, "__notes__", ())]
+            echo("\n".join(said), err=True)
             ctx.exit(143 if isinstance(stop, _Terminated) else 130)
 
 

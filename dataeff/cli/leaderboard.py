@@ -71,13 +71,18 @@ def leaderboard(suite, results, csv_file, columns, **options):
     echo(printed[forms[0]](board))
     # Markdown has the feet of its tables.
     feet = [] if options["markdown"] else [text for part in board.feet.values() for text in part]
-    for note in [*feet, *board.notes]:
+    for note in [*feet, *terminal.notes(board)]:
         echo(note, err=True)
 
 
 def _json(board: Board) -> str:
-    """Return answers and lines of a board; what is not known is null."""
+    """Return answers, what is missing, claims and lines of a board; what is not known is null."""
     from dataeff.files import json_text
 
-    lines = json.loads(board.table.to_json(orient="records"))
-    return json_text({"answers": [one.numbers() for one in board.answers], "lines": lines})
+    told = {
+        name: [one.numbers() for one in found]
+        for name, found in (("answers", board.answers), ("missing", board.missing))
+    }
+    frames = {"claims": board.claims, "lines": board.table}
+    lists = {name: json.loads(frame.to_json(orient="records")) for name, frame in frames.items()}
+    return json_text(told | lists)

@@ -149,11 +149,16 @@ def _run_suite(suite: Suite, desk: Desk, settings: Settings, options: Mapping[st
         _ask(schedule, coming, desk)
     with console.status("Measuring what busy lanes do to the times beside them"):
         calibrate(desk, suite, settings)
-    looking.before = partial(write_suite, schedule, folder, _command())
+    schedule.joined = looking.before = partial(write_suite, schedule, folder, _command())
     looking.before()
     if fresh:
         schedule.forget()
-    _run(schedule, desk, settings, again)
+    try:
+        _run(schedule, desk, settings, again)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        if told := looking.missing():
+            stop.add_note(told)
+        raise
     looking.make(schedule.stages.last)
     show(folder)
     _tell_failures(schedule)

@@ -42,7 +42,8 @@ def show_board(folder: Path, board: Board, written: list[str], full: bool = Fals
         width = console.width if console.is_terminal else WIDTH
         for line in screen(board, width, LINES - 3):
             console.print(Text(line.text, style="bold" if line.bold else ""), soft_wrap=True)
-    echo(f"\nWritten: {folder}/{', '.join(written)}")
+    echo()
+    say(f"Written: {folder}/{', '.join(written)}")
 
 
 def say(text: str, bold: bool = False) -> None:

@@ -1,6 +1,5 @@
 """The answer: what a table allows us to recommend, how sure we are, and what more would cost."""
 
-import math
 from dataclasses import asdict, dataclass
 from functools import partial
 
@@ -8,17 +7,15 @@ import numpy as np
 
 from dataeff.plural import counted
 from dataeff.report.frames import Key, Record
-from dataeff.report.price import Price, price_of, settling
-from dataeff.report.stats import Array, Flags, Interval
-from dataeff.report.words import POINTS, listed, number, percent, points, saved
+from dataeff.report.method import Method, costs, first_answer, in_points, method_of
+from dataeff.report.price import Price, command_of
+from dataeff.report.stats import Flags, Interval
+from dataeff.report.words import percent
 from dataeff.report.worth import Sure, Worth
 
 BET, LESS, LOSES, SLOW = "best bet", "train less", "all lose too much", "nothing saves time"
 UNSURE, ONE_SEED, FAILED, RUNNING = "too early", "one seed", "failed", "running"
 """Kinds of answers."""
-
-SAVES, KEEPS, BEATS = "saves_time", "loses_no_more", "beats_training_less"
-"""The three questions of each method, as programs read them."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,8 @@ class _Telling:
         self.tried = self.judged.methods & (self.judged.idle == "")
         self.failures = self._failures()
         self.say = partial(Answer, self.judged.table.key)
-        self.margin = f"{self.judged.margin:g} point{'s' * (self.judged.margin != 1)}"
+        self.margin = in_points(self.judged.margin)
+        self.command = command_of(self.judged.table.suite)
 
     def answer(self) -> Answer:
         judged, worth = self.judged, self.worth
@@ -113,19 +111,17 @@ class _Telling:
 
     def _one_seed(self) -> Answer:
         """Return who is ahead after one seed, which says nothing of what another one would be."""
-        judged, price = self.judged, price_of(self.worth, 5)
+        judged, (price, said) = self.judged, first_answer(self.worth)
         speeds = np.where(self.tried & judged.able, judged.speed.mean, np.nan)
         detail = ""
         if not np.isnan(speeds).all():
-            i = int(np.nanargmax(speeds))
-            figures = f"{percent(saved(self._speed(i)).mean)} less time, "
-            figures += f"{number(judged.points.mean[i], POINTS)} points"
-            detail = f"Fastest was {self.grid.names[i]}: {figures}."
+            fastest = self._method(int(np.nanargmax(speeds)))
+            detail = f"Fastest was {fastest.name}: {fastest.bargain}."
         return self.say(
             ONE_SEED,
             "One seed proves nothing: another may tell the opposite.",
             detail=detail,
-            open=f"To have an answer: {price.told}",
+            open=said,
             counts=self._counts(),
             price=price,
         )
@@ -137,26 +133,32 @@ class _Telling:
             who = f"all {len(saves)} are" if len(saves) > 1 else "the one that was tried is"
             headline = f"Nothing here saves time: {who} slower than training as usual."
             return self.say(SLOW, headline, counts=self._counts())
-        speeds = np.nan_to_num(self.judged.speed.mean, nan=-np.inf)
-        i = int(np.where(self.tried, speeds, -np.inf).argmax())
-        price, said = settling(self.worth, i)
+        speeds = np.where(self.tried, self.judged.speed.mean, np.nan)
+        if np.isnan(speeds).all():
+            return self.say(
+                UNSURE,
+                "Whether anything here saves time is open: no time that was measured can be "
+                "trusted.",
+                open=f"To measure them again: {self.command} --rerun-flagged",
+                counts=self._counts(),
+            )
+        closest = self._method(int(np.nanargmax(speeds)))
         return self.say(
             UNSURE,
             "Whether anything here saves time is open.",
-            detail=f"Closest is {self.grid.names[i]}: {self._time_saved(i)}.",
-            open=said,
+            detail=f"Closest is {closest.name}: {closest.saving}.",
+            open=closest.open,
             counts=self._counts(),
-            price=price,
+            price=closest.price,
         )
 
     def _less(self, kind: str) -> Answer:
         """Return the answer where no method is better than just training less."""
-        judged, at = self.judged, self._on_line()
-        if at is None:
+        if (at := self._on_line()) is None:
             headline = f"Nothing here saves time without losing more than {self.margin}."
             return self.say(LOSES, headline, counts=self._counts())
-        speed, difference = self._speed(at), judged.points.interval(at)
-        offer = f"{percent(saved(speed).mean)} less time {_costs(difference.mean)}"
+        less = self._method(at)
+        offer = f"{percent(less.time_saved.mean)} less time {costs(less.accuracy.mean)}"
         headline = f"Nothing here beats training less: {offer}."
         if kind == LOSES:
             headline = (
@@ -165,12 +167,12 @@ class _Telling:
         return self.say(
             kind,
             headline,
-            strategy=self.grid.names[at],
-            detail=f"That is {self.grid.names[at]}: {self._time_saved(at)}, {self._accuracy(at)}.",
+            strategy=less.name,
+            detail=f"That is {less.name}: {less.saving}, {less.level}.",
             open=self._closest(),
             counts=self._counts(),
-            time_saved=saved(speed),
-            accuracy=difference,
+            time_saved=less.time_saved,
+            accuracy=less.accuracy,
         )
 
     def _on_line(self) -> int | None:
@@ -193,68 +195,31 @@ class _Telling:
         worth = self.worth
         if not worth.fits.any():
             return ""
-        i = int(np.where(worth.fits, worth.least, -np.inf).argmax())
-        gain = _gained(self.judged.gain, i)
-        return f"Closest to it is {self.grid.names[i]}: {gain} for the same time."
+        closest = self._method(int(np.where(worth.fits, worth.least, -np.inf).argmax()))
+        told = f"Closest to it is {closest.name}: {closest.worth} for the same time."
+        return told if closest.gain else ""
 
     # What to take ---------------------------------------------------------------------------------
 
     def _bet(self, i: int) -> Answer:
-        judged, worth = self.judged, self.worth
-        name, difference, time = self.grid.names[i], judged.points.interval(i), self._speed(i)
-        gain = Interval(*map(float, judged.gain[:, i])) if worth.has_line else None
-        less = difference.mean - gain.mean if gain else None
-        sure = {SAVES: worth.saves[i], KEEPS: worth.keeps[i]}
-        detail = f"{self._time_saved(i).capitalize()}; {self._accuracy(i)}."
-        if less is not None:
-            sure[BEATS] = worth.beats[i]
-            detail += (
-                f" Simply training less {_costs(less)} for the same time: the method is worth "
-                f"{_gained(judged.gain, i)}."
-            )
-        price, said = settling(worth, i)
-        bet = f"{percent(saved(time).mean)} less time for {number(difference.mean, '+z.1f')} points"
+        best = self._method(i)
         return self.say(
             BET,
-            f"{name} is the best bet: {bet}. {self._doubts(sure)}",
-            strategy=name,
-            detail=detail,
-            open=said,
+            f"{best.name} is the best bet: {best.bargain}. {best.doubts}",
+            strategy=best.name,
+            detail=best.detail,
+            open=best.open,
             counts=self._counts(),
-            time_saved=saved(time),
-            accuracy=difference,
-            training_less=less,
-            gain=gain,
-            evidence={question: Sure(level).word for question, level in sure.items()},
-            price=price,
+            time_saved=best.time_saved,
+            accuracy=best.accuracy,
+            training_less=best.training_less,
+            gain=best.gain,
+            evidence=best.evidence,
+            price=best.price,
         )
 
-    def _doubts(self, sure: dict[str, int]) -> str:
-        """Say how sure the questions are answered: what is open, else what is likely, else all."""
-        said = {
-            SAVES: "saves time",
-            KEEPS: f"loses no more than {self.margin}",
-            BEATS: "beats simply training less",
-        }
-        doubtful = [said[name] for name, level in sure.items() if level <= Sure.OPEN]
-        likely = [said[name] for name, level in sure.items() if level == Sure.LIKELY]
-        if doubtful:
-            return f"Whether it {listed(doubtful)} is open."
-        return f"That it {listed(likely)} is likely, not proven." if likely else "All is proven."
-
-    def _speed(self, i: int) -> Interval:
-        return self.judged.speed.interval(i).exp()
-
-    def _time_saved(self, i: int) -> str:
-        """Return the time that a strategy saves, with its interval."""
-        mean, low, high = saved(self._speed(i))
-        reach = f" ({percent(low)} to {percent(high)})" if math.isfinite(high - low) else ""
-        return f"time saved {percent(mean)}{reach}"
-
-    def _accuracy(self, i: int) -> str:
-        """Return by how much a strategy differs in accuracy, with its interval and seeds."""
-        n = counted(int(self.judged.points.n[i]), "seed")
-        return f"accuracy {points(self.judged.points.interval(i))} points, {n}"
+    def _method(self, i: int) -> Method:
+        return method_of(self.worth, i)
 
     # What became of the others --------------------------------------------------------------------
 
@@ -287,17 +252,6 @@ class _Telling:
             name: _short(next(filter(None, part["error"].fillna("")), part["status"].iloc[0]))
             for name, part in lines.groupby("strategy", sort=False)
         }
-
-
-def _costs(difference: float) -> str:
-    """Say what a difference in accuracy costs, or brings."""
-    if round(difference, 1) > 0:
-        return f"brings {difference:.1f} points"
-    return f"costs {abs(min(difference, 0.0)):.1f} points"
-
-
-def _gained(gain: Array, i: int) -> str:
-    return f"{points(Interval(*map(float, gain[:, i])))} points"
 
 
 def _short(error: str) -> str:

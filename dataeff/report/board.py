@@ -1,6 +1,6 @@
 """The board: everything that tables, figures and the page of a suite are made from."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +12,20 @@ from dataeff.cost import MARGIN
 from dataeff.damage import listening
 from dataeff.files import make_way, uncollected, write_csv
 from dataeff.forms import MATCHES
-from dataeff.plural import counted
 from dataeff.report import read
 from dataeff.report.answer import Answer, answer
 from dataeff.report.claims import claims_table
 from dataeff.report.composed import compositions
-from dataeff.report.doubts import UNVERIFIED
 from dataeff.report.foot import foot
 from dataeff.report.frames import RUN_KEYS, Key, Record, finished, of_strategy, of_table, tables
 from dataeff.report.hits import image_errors
 from dataeff.report.judge import Judged
 from dataeff.report.looks import current, read_looks, shown, with_due
+from dataeff.report.missing import Missing, missing
 from dataeff.report.stats import paired
 from dataeff.report.table import leaderboard
 from dataeff.report.tables import Measured, list_checksums, read_measured
+from dataeff.report.trouble import contended, unverified
 from dataeff.report.words import matched_to
 from dataeff.report.worth import Worth
 
@@ -39,8 +39,8 @@ class Board:
     strategy; `claims` one per claim of the suite and table. `answers` say what each table allows us
     to recommend. `conditions` are the values behind each short name, `feet` what holds for a whole
     table, by task and conditions, and `notes` what was split, left out, matched or flagged, one
-    sentence each. `from_tables` says that there are no cells: `runs` and `classes` were read from
-    their files.
+    sentence each. `missing` are the tables of which not all that was asked for has ended.
+    `from_tables` says that there are no cells: `runs` and `classes` were read from their files.
     """
 
     suite: dict[str, Any]
@@ -55,6 +55,7 @@ class Board:
     conditions: dict[str, dict[str, Any]]
     feet: dict[Key, list[str]]
     notes: list[str]
+    missing: list[Missing] = field(default_factory=list)
     from_tables: bool = False
 
 
@@ -72,6 +73,11 @@ class Reading:
     def runs(self) -> pd.DataFrame:
         """Return one line per cell."""
         return self.measured.runs
+
+    @property
+    def missing(self) -> list[Missing]:
+        """Return what is missing of each table; of those alone no command makes more."""
+        return [] if self.measured.from_tables else missing(self.suite, self.judged)
 
 
 def judge_folder(folder: Path, margin: float | None = None, typed: str = "") -> Reading:
@@ -129,6 +135,7 @@ def _read_board(folder: Path, margin: float | None, target: float | None) -> Boa
             *contended(runs),
             *unverified(runs),
         ],
+        missing=reading.missing,
         from_tables=found.from_tables,
     )
 
@@ -152,31 +159,6 @@ def differing(conditions: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
         key: list(dict.fromkeys(str(values.get(key)) for values in conditions.values()))
         for key in keys
     }
-
-
-def contended(runs: pd.DataFrame) -> list[str]:
-    """Say how many of these cells have doubtful times, and what to do about it."""
-    count = int((runs["contended"] != "").sum())
-    if not count:
-        return []
-    return [
-        f"{counted(count, 'cell was', 'cells were')} measured while the machine was busy with "
-        "something else, or stopped, so times are doubtful; to repeat just those, add "
-        "--rerun-flagged to the command that ran them."
-    ]
-
-
-def unverified(runs: pd.DataFrame) -> list[str]:
-    """Say how many of these cells are not believed, and what to do about it."""
-    wrong = runs[runs["status"] == UNVERIFIED]
-    if wrong.empty:
-        return []
-    first = wrong.iloc[0]
-    return [
-        f"{counted(len(wrong), 'cell does', 'cells do')} not verify, and count nowhere (the first, "
-        f"{first['strategy']} seed {first['seed']}: {first['error']}); dataeff verify tells more, "
-        "and --rerun-flagged then runs them again."
-    ]
 
 
 def _matched(entries: list[Record], runs: pd.DataFrame) -> list[str]:

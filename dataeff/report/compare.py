@@ -15,8 +15,10 @@ import pandas as pd
 from dataeff.report import frames
 from dataeff.report.frames import Key, Record, numbers, of_strategy
 from dataeff.report.judge import Judged
+from dataeff.report.method import Method, method_between
 from dataeff.report.pair import Said, pair_said
 from dataeff.report.words import number
+from dataeff.report.worth import Worth
 
 PHASES = (
     *("prepare", "plan", "load", "score", "select"),
@@ -42,7 +44,8 @@ class Comparison(NamedTuple):
     `phases` has a line per phase that either has: mean seconds of `a` and `b`, the `ideal` seconds
     of B, and what is `lost`; they add up to the clocked time. `off_clock` has a line per clock that
     was left out on purpose. `rows` are mean counts. `free` is the speed-up without those clocks.
-    `said` is what may be said of B against A.
+    `said` is what may be said of B against A, `method` what the table knows of the one of them
+    that is a method where the other is its reference.
     """
 
     key: Key
@@ -50,6 +53,7 @@ class Comparison(NamedTuple):
     b: str
     seeds: list[int]
     said: Said
+    method: Method | None
     margin: float
     free: float
     ideal: float
@@ -92,6 +96,7 @@ class Comparison(NamedTuple):
         return {
             **dict(zip(frames.KEYS, self.key, strict=True)),
             "seeds": self.seeds,
+            "method": self.method and self.method.numbers(),
             "speedup": self.said.speedup._asdict(),
             "speedup_on_the_clock": self.free,
             "ideal_speedup": self.ideal,
@@ -123,11 +128,14 @@ def compare(judged: list[Judged], a: str, b: str) -> list[Comparison]:
         seeds = base.index.intersection(ours.index).sort_values()
         if len(seeds):
             sides = {"a": base.loc[seeds], "b": ours.loc[seeds]}
-            found.append(_comparison(table, sides, pair_said(table, a, b)))
+            known = method_between(Worth(table), a, b)
+            found.append(_comparison(table, sides, pair_said(table, a, b), known))
     return found
 
 
-def _comparison(table: Judged, sides: Mapping[str, pd.DataFrame], said: Said) -> Comparison:
+def _comparison(
+    table: Judged, sides: Mapping[str, pd.DataFrame], said: Said, method: Method | None
+) -> Comparison:
     """Compare the cells of B with those of A, both by seed."""
     base, ours = sides.values()
     work = np.log(_positive(base, "flops") / _positive(ours, "flops"))
@@ -151,6 +159,7 @@ def _comparison(table: Judged, sides: Mapping[str, pd.DataFrame], said: Said) ->
         b=ours["strategy"].iloc[0],
         seeds=[int(seed) for seed in base.index],
         said=said,
+        method=method,
         margin=table.margin,
         free=float(np.exp(clocked.mean())),
         ideal=ideal,

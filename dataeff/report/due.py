@@ -12,6 +12,7 @@ from dataeff.report.board import Reading, judge_folder
 from dataeff.report.frames import Key
 from dataeff.report.judge import Judged
 from dataeff.report.looks import current, holding, read_looks, settled, with_due, write_looks
+from dataeff.report.missing import missing, still_missing
 from dataeff.report.questions import AgainstReference
 
 
@@ -62,6 +63,14 @@ class Looking:
         """Return the typical spread of paired differences in points, NaN where it is not known."""
         judged = self._judged((task, conditions))
         return nan if judged is None else judged.typical()[0]
+
+    def missing(self) -> str:
+        """Say what of all that was asked for has not ended by now; nothing where all has."""
+        self._known = None
+        if (suite := read_checked(self._folder / "suite.json", SUITE)) is None:
+            return ""
+        reading = self._reading()
+        return still_missing(reading.missing if reading else missing(suite, []))
 
     def _judged(self, key: Key) -> Judged | None:
         reading = self._reading()

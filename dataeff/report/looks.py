@@ -175,10 +175,11 @@ def shown(runs: pd.DataFrame, looks: Iterable[Record]) -> pd.DataFrame:
 
 
 class Next(NamedTuple):
-    """The next look at a table: at how many seeds, and how many are there."""
+    """The next look at a table: at how many seeds, how many are there, and for whom it waits."""
 
     n: int
     there: int
+    going: list[str]
 
 
 def next_look(table: Table, looks: list[Record]) -> Next | None:
@@ -189,5 +190,5 @@ def next_look(table: Table, looks: list[Record]) -> Next | None:
         if any(name not in held or held[name]["n"] < n for name in going):
             cells = table.group[table.group["strategy"].isin([*going, table.suite["reference"]])]
             counts = cells[cells["seed"] < n].groupby("seed")["strategy"].nunique()
-            return Next(n, int((counts == len(going) + 1).sum()))
+            return Next(n, int((counts == len(going) + 1).sum()), going)
     return None

@@ -25,6 +25,14 @@ Held = dict[str, Record]
 """Answers that still hold, by strategy; `n` is the number of seeds of their look."""
 
 
+def planned(suite: Mapping[str, Any], key: Key) -> list[str] | None:
+    """Return whom the commands of a folder run in a table; None before 0.2, which did not say."""
+    task, conditions = key
+    if (counts := suite.get("counts", {}).get(task)) is None:
+        return None
+    return [name for name, versions in counts.items() if versions.get(conditions)]
+
+
 class Table:
     """One table as looks see it: its cells, and who is judged against the reference and the line.
 
@@ -51,7 +59,7 @@ class Table:
         """Return who is compared with the reference here; those that can do nothing are not."""
         idle = dict(zip(self.whole.names, self.whole.idle(), strict=True))
         names = [name for name in self.suite["strategies"] if name != self.suite["reference"]]
-        return [name for name in names if self._is_planned(name) and not idle.get(name)]
+        return [name for name in names if name in self.planned and not idle.get(name)]
 
     @cached_property
     def awaited(self) -> list[str]:
@@ -59,12 +67,11 @@ class Table:
         asked = self.suite.get("awaited", self.listed)
         return [name for name in self.listed if name in asked]
 
-    def _is_planned(self, name: str) -> bool:
-        """Say whether the commands of this folder run it here; before 0.2, whether it was run."""
-        task, conditions = self.key
-        if (planned := self.suite.get("counts", {}).get(task)) is None:
-            return name in self.whole.names
-        return bool(planned.get(name, {}).get(conditions))
+    @cached_property
+    def planned(self) -> list[str]:
+        """Return whom the commands of this folder run here; before 0.2, who was run."""
+        found = planned(self.suite, self.key)
+        return self.whole.names if found is None else found
 
     @cached_property
     def methods(self) -> list[str]:
@@ -85,7 +92,7 @@ class Table:
     def on_line(self) -> list[str]:
         """Return who is on the line."""
         names = [name for name in self.whole.names if pattern_of(name) in self.kinds]
-        return [name for name in names if self._is_planned(name)]
+        return [name for name in names if name in self.planned]
 
 
 @dataclass(frozen=True, eq=False)

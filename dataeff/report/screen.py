@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dataeff.plural import counted
-from dataeff.printable import printable
+from dataeff.printable import fitted, printable, told_apart
 from dataeff.report.board import Board
 from dataeff.report.frames import Key, Record, of_table, records, tables, title
+from dataeff.report.missing import still_missing
 from dataeff.report.stats import Interval, interval_of
 from dataeff.report.terminal import aligned
 from dataeff.report.words import POINTS, gained, limits, number, percent, points, saved
@@ -15,12 +16,14 @@ from dataeff.report.words import POINTS, gained, limits, number, percent, points
 LINES, WIDTH = 24, 80
 """What a terminal shows at once, at the least."""
 _GAP = 2
-# Letters of a name for which intervals make room, and those that are always shown.
-_NAME, _LEAST = 24, 8
+# Letters of a name for which intervals make room, and a column, and those that are always shown.
+_NAME, _LEAST, _FEWEST = 24, 12, 8
 # Lines that notes may take: what is more is said by number.
 _NOTES = 4
 _HEAD = (("time", "saved"), ("accuracy", "points"), ("vs train", "less"), ("", "verdict"))
 _HEADS = 2
+# What commands begin with.
+_COMMAND = "dataeff run "
 # A table with fewer lines than this has one.
 _ROOM = 6
 
@@ -35,7 +38,7 @@ class Line(NamedTuple):
 def screen(board: Board, width: int = WIDTH, lines: int = LINES) -> list[Line]:
     """Return what fits on a screen: of several tables, as much of each as there is room for."""
     keys = [key for key, _ in tables(board.table)]
-    notes = [*_claims(board), *_notes(board.notes, width)]
+    notes = [*_missing(board, width), *_claims(board), *_notes(board.notes, width)]
     room = (lines - len(notes) - 1) // max(1, len(keys))
     shown = [line for key in keys for line in _table(board, key, width, room)]
     more = Line(f"All there is: dataeff leaderboard {board.suite['name']} --full")
@@ -44,11 +47,11 @@ def screen(board: Board, width: int = WIDTH, lines: int = LINES) -> list[Line]:
 
 def _table(board: Board, key: Key, width: int, room: int) -> list[Line]:
     """Return the answer of one table, and as many of its methods as there is room for."""
-    shown, methods = [Line(_fitted(title(key), width))], _methods(board, key)
+    shown, methods = [Line(fitted(title(key), width))], _methods(board, key)
     answers = [one for one in board.answers if one.key == key]
     if room < _ROOM:
         told = ": ".join([key[0], *(one.headline for one in answers)])
-        return [Line(_fitted(told, width), bold=True)]
+        return [Line(fitted(told, width), bold=True)]
     for one in answers:
         first, *rest = one.sentences
         shown += [Line(text, bold=True) for text in _wrapped(first, width)]
@@ -79,16 +82,18 @@ def _lines(methods: Sequence[Record], width: int) -> list[Line]:
         return []
     names = [line["strategy"] for line in methods]
     verdicts = [line["verdict"] or line["trouble"] or "-" for line in methods]
-    for forms in _FORMS:
+    for room, forms in _FORMS:
         numbers = [[form(line) for line in methods] for form in forms]
-        columns = [[*head, *cells] for head, cells in zip(_HEAD, [*numbers, verdicts], strict=True)]
+        # The verdict's head is the last one, however many columns there is room for.
+        heads = [*_HEAD[: len(forms)], _HEAD[-1]]
+        columns = [[*head, *cells] for head, cells in zip(heads, [*numbers, verdicts], strict=True)]
         widths = [max(map(len, column)) for column in columns]
         left = width - sum(widths) - len(widths) * _GAP
-        if left >= min(_NAME, max(map(len, names))):
+        if left >= min(room, max(map(len, names))):
             break
-    column = ["method", *(_fitted(name, max(_LEAST, left)) for name in names)]
+    column = ["method", *told_apart(names, max(_FEWEST, left))]
     told = aligned(
-        ["", *(head for head, _ in _HEAD)], zip(column, *(one[1:] for one in columns), strict=True)
+        ["", *(head for head, _ in heads)], zip(column, *(one[1:] for one in columns), strict=True)
     )
     return list(map(Line, told))
 
@@ -122,13 +127,20 @@ def _gain_with_limits(line: Record) -> str:
     return gained(interval_of(line, "gain"))
 
 
-# Time saved, accuracy and gain, the widest first.
+# Time saved, accuracy and gain, the widest first; and how many letters names are to have then.
 _FORMS = (
-    (_time_with_limits, _points_with_limits, _gain_with_limits),
-    (_time_with_limits, _points_with_limits, _gain),
-    (_time, _points_with_limits, _gain),
-    (_time, _points, _gain),
+    (_NAME, (_time_with_limits, _points_with_limits, _gain_with_limits)),
+    (_NAME, (_time_with_limits, _points_with_limits, _gain)),
+    (_NAME, (_time, _points_with_limits, _gain)),
+    (_LEAST, (_time, _points, _gain)),
+    (_FEWEST, (_time, _points)),
 )
+
+
+def _missing(board: Board, width: int) -> list[Line]:
+    """Say what has not ended, and what to type."""
+    told = still_missing(board.missing)
+    return [Line(text, bold=True) for text in _wrapped(told, width)] if told else []
 
 
 def _claims(board: Board) -> list[Line]:
@@ -151,13 +163,11 @@ def _notes(notes: Sequence[str], width: int) -> list[Line]:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(printable(text), width, break_on_hyphens=False) or [""]
-
-
-def _fitted(text: str, room: int) -> str:
-    """Return a text without its middle where it is too long: both ends tell names apart."""
+    """Return a text line by line; a command stays on one, where there is room to copy it."""
     text = printable(text)
-    if len(text) <= room:
-        return text
-    tail = (room - 2) // 2
-    return f"{text[: room - 2 - tail]}..{text[len(text) - tail :]}"
+    lines = textwrap.wrap(text, width, break_on_hyphens=False) or [""]
+    place = text.find(_COMMAND)
+    command = text[place:]
+    if place < 0 or len(command) > width or any(command in line for line in lines):
+        return lines
+    return [*textwrap.wrap(text[:place], width, break_on_hyphens=False), command]

@@ -12,6 +12,7 @@ from dataeff.printable import printable
 from dataeff.report.board import Board, places
 from dataeff.report.columns import DISPENSABLE, TEXT, Column
 from dataeff.report.frames import Key, Record, records, tables, title
+from dataeff.report.missing import still_missing
 from dataeff.report.stats import interval_of
 from dataeff.report.words import CLAIMS, READ_OFF, TIMES, factor_limits, gained, number, points
 
@@ -122,6 +123,11 @@ def claim_lines(board: Board) -> list[str]:
     return said
 
 
+def notes(board: Board) -> list[str]:
+    """Return what is to be said of all tables: what is missing of them, and what is to be noted."""
+    return [*filter(None, [still_missing(board.missing)]), *board.notes]
+
+
 def rich_tables(board: Board, width: int) -> list[Table | Text]:
     """Return one terminal table per task and conditions, and what is to be said under it.
 
@@ -133,7 +139,7 @@ def rich_tables(board: Board, width: int) -> list[Table | Text]:
         caption = f"Too narrow for: {', '.join(dropped)} (see leaderboard.csv)" if dropped else None
         made.append(rich_table(*across(shown), title=_shown(title(key)), caption=caption))
         made += map(_shown, _under(board, key, part))
-    return [*made, *map(_shown, [*claim_lines(board), *board.notes])]
+    return [*made, *map(_shown, [*claim_lines(board), *notes(board)])]
 
 
 def fitting(shown: Texts, width: int) -> tuple[Texts, list[str]]:
@@ -173,7 +179,7 @@ def plain_text(board: Board) -> str:
         "\n".join([title(key), *aligned(*across(texts(part))), *_under(board, key, part)])
         for key, part in tables(board.table)
     ]
-    return "\n\n".join(filter(None, [*blocks, "\n".join(claim_lines(board)), *board.notes]))
+    return "\n\n".join(filter(None, [*blocks, "\n".join(claim_lines(board)), *notes(board)]))
 
 
 def aligned(header: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
@@ -200,7 +206,7 @@ def markdown(board: Board) -> str:
         blocks.append("\n".join([f"**{title(key)}**", "", *text, *said]))
     if said := list(map(_safe, claim_lines(board))):
         blocks.append("\n".join([said[0], "", *(f"- {line}" for line in said[1:])]))
-    return "\n\n".join([*blocks, *board.notes])
+    return "\n\n".join([*blocks, *notes(board)])
 
 
 def _safe(text: str) -> str:

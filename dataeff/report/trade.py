@@ -39,6 +39,10 @@ class Range(NamedTuple):
     low: float
     high: float
 
+    def __contains__(self, value: object) -> bool:
+        """Say whether a value is on the axis."""
+        return isinstance(value, float) and self.low <= value <= self.high
+
     def clipped(self, value: float) -> float:
         """Return the nearest value that is on the axis."""
         return min(max(value, self.low), self.high)
