@@ -183,6 +183,7 @@ SUITE = Form(
             **dict.fromkeys(("data", "networks"), _by_name(_maybe(_TEXT))),
             "counts": _by_name(_by_name(_TEXTS)),
             "sources": _by_name(_TEXTS),
+            "names": _TEXTS,
         },
     ),
     cure=made_anew,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dataeff.report.columns import COLUMNS, DISPENSABLE, LATEX, NAMES, PAGE, TEXT
+from dataeff.report.columns import COLUMNS, DISPENSABLE, NAMES, PAGE, TEXT
 
 README = Path(__file__).parent.parent / "results" / "README.md"
 
@@ -25,14 +25,14 @@ def test_every_column_has_one_name_and_a_meaning():
     assert not [column.name for column in COLUMNS if "|" in column.meaning]
 
 
-@pytest.mark.parametrize("form", ["text", "latex", "page", "drop"])
+@pytest.mark.parametrize("form", ["text", "page", "drop"])
 def test_no_two_columns_have_the_same_place(form):
     places = sorted(getattr(column, form) for column in COLUMNS if getattr(column, form))
     assert places == list(range(1, len(places) + 1))
 
 
-def test_papers_and_narrow_terminals_have_columns_of_the_terminal():
-    assert set(LATEX) | set(DISPENSABLE) <= set(TEXT)
+def test_narrow_terminals_have_columns_of_the_terminal():
+    assert set(DISPENSABLE) <= set(TEXT)
     assert all(column.heading for column in TEXT)
     assert all(column.title for column in PAGE)
 

@@ -117,7 +117,7 @@ MISTAKES = {
         "seeds = 2",
         "zzz = 2",
         "there is no key 'zzz'. Known keys: title, seeds, margin, strategies, tasks, only, "
-        "published, claims, controls, timing, match.",
+        "published, claims, controls, timing, match, names.",
     ),
     "unknown key of a published figure": (
         "source =",

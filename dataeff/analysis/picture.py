@@ -8,31 +8,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dataeff.files import written_whole
+from dataeff.sheet import STYLE, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Okabe and Ito's colours, which the colour-blind tell apart; the palest is left out.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-STYLE: dict[Any, Any] = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
+_LOOKS: dict[Any, Any] = {
     "axes.labelsize": 10,
     "figure.constrained_layout.h_pad": 0.08,
     "figure.constrained_layout.w_pad": 0.08,
     "font.size": 9.5,
-    "grid.color": "#e4e4e4",
-    "legend.frameon": False,
     "lines.linewidth": 1.8,
     "lines.markersize": 4.5,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "dataeff",
 }
-# No date, no version: the same numbers give the same file.
-_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 # How many letters of the legend stand side by side.
 _LINE = 80
 
@@ -59,7 +49,7 @@ def picture(path: Path, title: str, note: str) -> Iterator[Axes]:
     from cycler import cycler
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(STYLE | {"axes.prop_cycle": cycler(color=COLOURS)}):
+    with matplotlib.rc_context(STYLE | _LOOKS | {"axes.prop_cycle": cycler(color=COLOURS)}):
         figure = Figure(figsize=(6.4, 4.6), dpi=150, layout="constrained")
         axes = figure.add_subplot()
         yield axes
@@ -81,6 +71,4 @@ def picture(path: Path, title: str, note: str) -> Iterator[Axes]:
             figure.suptitle(title, fontsize=11.5, x=0.015, ha="left")
         small = figure.supxlabel(note, fontsize=7, color="#666666", x=0.015, ha="left")
         small.set_parse_math(False)
-        with written_whole(path) as partial:
-            form = path.suffix.removeprefix(".")
-            figure.savefig(partial, format=form, metadata=_METADATA if form == "svg" else None)
+        save(figure, path)

@@ -36,6 +36,7 @@ def write_suite(schedule: Schedule, folder: Path, command: str) -> None:
         before = {}
     for key in ("strategies", "commands"):
         content[key] = list(dict.fromkeys([*before.get(key, ()), *content[key]]))
+    content["names"] = {**before.get("names", {}), **content["names"]}
     # A range is run beside what was planned: it changes no plan.
     planned = bool(looks_at(suite.seeds))
     content["seeds"] = suite.seeds if planned else before.get("seeds", suite.seeds)

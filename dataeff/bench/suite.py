@@ -1,6 +1,6 @@
 """Suites: TOML files that name tasks and the strategies to compare on them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, time
 from pathlib import Path
@@ -15,10 +15,12 @@ from dataeff.cost import MARGIN
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
 from dataeff.names import check_folder_name, check_suite_name
 from dataeff.notation import is_open
-from dataeff.printable import shortened
+from dataeff.printable import shortened, unseen
 from dataeff.seeds import AUTO, Seeds, read_seeds
 from dataeff.training.task import Task
 
+# Letters of a name that is short.
+_LONGEST_NAME = 40
 # What to write, where the words of pydantic are those of a programmer.
 _WRITE = {
     "float_type": "write a number",
@@ -92,6 +94,8 @@ class Suite(BaseModel, extra="forbid", allow_inf_nan=False):
     """Cells of a block take turns on their lane, or each runs as a whole."""
     match: str | None = None
     """The strategy whose time those with a value `?` are to take."""
+    names: dict[str, str] = {}
+    """What strategies are called where there is little room: in figures, and in papers."""
 
     @field_validator("seeds", mode="before")
     @classmethod
@@ -147,7 +151,8 @@ def load_suite(text: str, desk: Desk) -> Suite:
         )
     suite = make_suite({"name": name, **content}, desk, where=str(path))
     # Here and not for every suite: one whose strategies are chosen on the command line keeps its
-    # claims, some of which then wait for their runs.
+    # claims, some of which then wait for their runs, and its names.
+    _check_named(suite, desk, str(path))
     for number, claim in enumerate(suite.claims):
         for key in ("strategy", "against"):
             strategy = getattr(claim, key)
@@ -183,6 +188,10 @@ def make_suite(content: dict[str, Any], desk: Desk, where: str) -> Suite:
         _check_match(suite, desk)
     with _place(f"{where}: controls"):
         desk.kinds(suite.controls)
+    with _place(f"{where}: names"):
+        named = [(desk.composition(text).text, name) for text, name in suite.names.items()]
+        _check_names(named)
+        suite.names = dict(named)
     for name, task in suite.tasks.items():
         with _place(f"{where}: tasks.{name}.dataset"):
             desk.check_dataset(task.dataset)
@@ -236,6 +245,31 @@ def _check_match(suite: Suite, desk: Desk) -> None:
             f"there is nothing to match with {suite.match}; add a strategy with a value to be "
             "found, such as short_schedule[share=?], or leave match out."
         )
+
+
+def _check_names(named: Sequence[tuple[str, str]]) -> None:
+    texts, names = zip(*named, strict=True) if named else ((), ())
+    for text, name in named:
+        if not name.strip() or len(name) > _LONGEST_NAME or unseen(name):
+            raise DataeffError(
+                f"{text}: write a short name, of {_LONGEST_NAME} letters at most "
+                f"(it is {shortened(repr(name), 100)})."
+            )
+        if texts.count(text) > 1:
+            raise DataeffError(f"{text} is there twice; delete one.")
+        if names.count(name) > 1:
+            raise DataeffError(f"{name!r} is the name of several strategies; rename one.")
+
+
+def _check_named(suite: Suite, desk: Desk, where: str) -> None:
+    """Refuse a short name of a strategy that this suite does not run."""
+    if not suite.names:
+        return
+    known = [*suite.strategies, *(kind.pattern for kind in desk.kinds(suite.controls))]
+    for text in suite.names:
+        if text not in known:
+            hint = did_you_mean(text, known) or f" It runs: {', '.join(known)}."
+            raise UnknownName(f"{where}: names: this suite does not run {text}.{hint}")
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +14,8 @@ from dataeff.cli.show import show_board
 from dataeff.errors import DataeffError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dataeff.report.board import Board
 
 
@@ -22,27 +25,39 @@ if TYPE_CHECKING:
 @click.option("--full", is_flag=True, help="Print every column, verdicts as sentences, all notes.")
 @click.option("--csv", "csv_file", type=PATH, help="Also write the table here.")
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
-@click.option("--latex", is_flag=True, help="Print LaTeX (booktabs).")
+@click.option("--latex", is_flag=True, help="Print LaTeX that fits a column (booktabs, tabularx).")
+@click.option(
+    "--columns",
+    metavar="A,B,C",
+    help="Of LaTeX, the columns: those of leaderboard.csv, and time_saved (default: "
+    "strategy, time_saved, difference, gain, verdict).",
+)
 @click.option("--json", is_flag=True, help="Print JSON.")
 @results_option
-def leaderboard(suite, results, csv_file, **options):
+def leaderboard(suite, results, csv_file, columns, **options):
     """Print what SUITE has shown, and write leaderboard.csv, runs.csv and classes.csv.
 
     Where the suite has claims, also claims.csv. Published results have tables and no cells: they
     are judged by runs.csv, curves.csv and classes.csv, which stay as they are.
     """
     from dataeff.files import write_csv
-    from dataeff.report import latex, terminal
+    from dataeff.report import terminal
     from dataeff.report.board import read_board, write_tables
+    from dataeff.report.latex import chosen, latex
 
-    printed = {
+    names = [name.strip() for name in columns.split(",")] if columns is not None else []
+    # A mistake is told before anything is read.
+    chosen(names)
+    printed: dict[str, Callable[[Board], str]] = {
         "json": _json,
         "markdown": terminal.markdown,
-        "latex": latex.latex,
+        "latex": partial(latex, columns=names),
     }
     forms = [form for form in printed if options[form]]
     if len(forms) > 1:
         raise DataeffError(f"--{forms[0]} and --{forms[1]} exclude each other; leave one out.")
+    if names and not options["latex"]:
+        raise DataeffError("--columns is for LaTeX; add --latex, or leave it out.")
     if csv_file and csv_file.is_dir():
         raise DataeffError(f"{csv_file} is a folder; --csv takes a file, such as table.csv.")
     folder = results_folder(results, suite)

@@ -9,11 +9,19 @@ from dataeff.errors import DataeffError
 
 @click.command()
 @click.argument("suite")
+@click.option(
+    "--for",
+    "sheet",
+    type=click.Choice(["column", "page", "slide"]),
+    default="page",
+    show_default=True,
+    help="Where they go: a column of a paper (3.3 inches), its page (7), or a slide of 16:9.",
+)
 @click.option("--figure", "figures", multiple=True, help="Only this figure; repeatable.")
 @click.option(
     "--format",
     "formats",
-    type=click.Choice(["png", "svg"]),
+    type=click.Choice(["pdf", "svg", "png"]),
     multiple=True,
     default=("png",),
     show_default=True,
@@ -25,15 +33,22 @@ from dataeff.errors import DataeffError
 def plot(suite, results, out, **options):
     """Draw the main figures of SUITE as pictures, for papers and slides.
 
-    They are: tradeoff, time, epochs, phases, shares.
+    They are: tradeoff, time, epochs, phases, shares. Strategies bear the short names of the suite
+    (`names`). What a caption should say is printed, and kept in the file.
+
+    \b
+    dataeff plot quickstart --for column --format pdf
     """
     from dataeff.report.board import read_board
-    from dataeff.report.plots import draw
+    from dataeff.report.plots.draw import draw
 
     folder = results_folder(results, suite)
     board = read_board(folder, options["margin"], options["target"])
-    paths = list(draw(board, out or folder / "figures", options["figures"], options["formats"]))
-    if not paths:
+    order = options["figures"], options["formats"], options["sheet"]
+    made = list(draw(board, out or folder / "figures", *order))
+    if not made:
         raise DataeffError(f"There is nothing to draw in {folder} yet: no finished cell has it.")
-    for path in paths:
-        echo(f"Written: {path}")
+    for paths, caption in made:
+        for path in paths:
+            echo(f"Written: {path}")
+        echo(f"  {caption}")

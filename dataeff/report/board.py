@@ -111,6 +111,7 @@ def _read_board(folder: Path, margin: float | None, target: float | None) -> Boa
     entries = read_entries(folder / "match.json", MATCHES)
     matches = read.matches_of(entries, suite)
     suite["published"] = read.published_lines(suite, matches)
+    suite["names"] = read.short_names(suite, matches)
     composed = shown(runs, reading.looks), suite["reference"], reading.margin
     images = found.images() or {
         one.table.key: image_errors(folder, one.grid, found.sums) for one in judged

@@ -26,7 +26,6 @@ class Column(NamedTuple):
     head: str = ""
     short: str = ""
     text: int = 0
-    latex: int = 0
     page: int = 0
     drop: int = 0
     rare: bool = False
@@ -54,22 +53,22 @@ class Column(NamedTuple):
 # fmt: off
 COLUMNS = (
     Column("task", meaning="What was trained."),
-    Column("strategy", "strategy", text=1, latex=1, page=1, always=True, up=True, meaning=
+    Column("strategy", "strategy", text=1, page=1, always=True, up=True, meaning=
            "The method with its parameters. In the form that you type."),
-    Column("verdict", "verdict", text=2, latex=8, page=2, drop=16, always=True, up=True, meaning=
+    Column("verdict", "verdict", text=2, page=2, drop=16, always=True, up=True, meaning=
            "What may be said against the reference. Read off the intervals, in a few words (see "
            "below)."),
     Column("sentence", meaning="The verdict as a sentence, with its numbers."),
     Column("settled", meaning="True where more seeds would tell nothing that matters: speed and "
            "accuracy are known, or it has lost."),
     Column("look", meaning="Seeds of the look that judged it; 0 before there was one."),
-    Column("n", "seeds", ".0f", head="n", text=3, latex=2, page=3, drop=14, always=True, meaning=
+    Column("n", "seeds", ".0f", head="n", text=3, page=3, drop=14, always=True, meaning=
            "Finished runs. One per seed; of early termination, seeds that had a test by then."),
-    Column("accuracy", "accuracy %", ".2f", text=4, latex=3, page=4, always=True, meaning=
+    Column("accuracy", "accuracy %", ".2f", text=4, page=4, always=True, meaning=
            "On the test set after the last epoch. Mean over seeds, in percent; of early "
            "termination, on the images that curves are of."),
     Column("accuracy_std", meaning="Its standard deviation over seeds."),
-    Column("difference", "difference", "+z.2f", head="vs reference", text=5, latex=4, page=5,
+    Column("difference", "difference", "+z.2f", head="vs reference", text=5, page=5,
            always=True, meaning="Points against the reference. Mean, paired by seed."),
     Column("difference_low", meaning="Where the interval that judges it begins; of a control, the "
            "one for itself."),
@@ -77,7 +76,7 @@ COLUMNS = (
     Column("image_error", meaning="Standard error in points that other test images would add to "
            "the difference; no number of seeds lessens it."),
     Column("margin", meaning="Points that a strategy may lose and still be no worse."),
-    Column("gain", "gain", "+z.2f", head="over training less", text=8, latex=9, page=7, drop=15,
+    Column("gain", "gain", "+z.2f", head="over training less", text=8, page=7, drop=15,
            rare=True, meaning="Accuracy less that of just training less in the same time. Seed by "
            "seed, over the better of its kinds: shorter schedules, random choice."),
     Column("gain_low", meaning="Where the interval that judges it begins; infinite where the line "
@@ -102,9 +101,9 @@ COLUMNS = (
            meaning="Seconds on the prepare clock. Wall time, mean over seeds."),
     Column("train_seconds", "train s", ".2f", text=13, page=9, drop=8, up=True, meaning=
            "Seconds on the train clock. Wall time, mean over seeds."),
-    Column("speedup", "speed-up", ".2f x", text=6, latex=5, page=6, always=True, meaning=
+    Column("speedup", "speed-up", ".2f x", text=6, page=6, always=True, meaning=
            "Seconds of the reference over ours. Of prepare + train, geometric mean over seeds."),
-    Column("speedup_low", head="from-to", text=7, latex=6, drop=12, meaning=
+    Column("speedup_low", head="from-to", text=7, drop=12, meaning=
            "Where the interval that judges it begins; of a control, the one for itself."),
     Column("speedup_high", meaning="Where it ends."),
     Column("oracle", "oracle", ".2f x", text=24, page=28, rare=True, more=True, meaning=
@@ -117,7 +116,7 @@ COLUMNS = (
            "`speedup` charges each in full."),
     Column("artefact_uses", "uses", ".0f", page=16, more=True, meaning=
            "Runs that share the scores."),
-    Column("ideal_speedup", "ideal", ".2f x", text=9, latex=7, page=8, drop=13, meaning=
+    Column("ideal_speedup", "ideal", ".2f x", text=9, page=8, drop=13, meaning=
            "Speed-up by counted work: forward 1, backward 2. Times the FLOPs of a row."),
     Column("realised", "real/ideal", ".2f", text=10, page=17, drop=11, more=True, meaning=
            "Realised over ideal speed-up. By `oracle` where part of the work is off the clock."),
@@ -165,10 +164,10 @@ COLUMNS = (
     Column("conditions", meaning="Short name of device, versions, threads and flags; lines with "
            "different ones are never compared."),
     Column("device", meaning="Where it ran, with its driver, and why not on CUDA."),
-    Column("published_accuracy", "paper %", ".2f", text=22, latex=10, page=31, rare=True, more=True,
+    Column("published_accuracy", "paper %", ".2f", text=22, page=31, rare=True, more=True,
            meaning="Accuracy that was published. For this strategy on this task, as all that "
            "follows, where the suite carries it."),
-    Column("published_speedup", "paper speed-up", ".2f x", text=23, latex=11, page=32, rare=True,
+    Column("published_speedup", "paper speed-up", ".2f x", text=23, page=32, rare=True,
            more=True, meaning="Speed-up that was published."),
     Column("published_macro_f1", meaning="Macro F1 that was published."),
     Column("published_hours", meaning="Hours that were published."),
@@ -187,5 +186,5 @@ def _placed(form: str) -> tuple[Column, ...]:
     return tuple(sorted(there, key=lambda column: getattr(column, form)))
 
 
-TEXT, LATEX, PAGE, DISPENSABLE = map(_placed, ("text", "latex", "page", "drop"))
+TEXT, PAGE, DISPENSABLE = map(_placed, ("text", "page", "drop"))
 """The columns of each form in its own order, and those that a narrow terminal leaves out."""

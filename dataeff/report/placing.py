@@ -1,7 +1,11 @@
 """Placing: where labels of points stand, so that none covers another one, or a mark."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
+
+# What a step farther from its point costs a label.
+_FAR = 3
 
 
 class Box(NamedTuple):
@@ -21,6 +25,10 @@ class Box(NamedTuple):
         """Say whether another box lies inside."""
         across = self.left <= other.left and other.right <= self.right
         return across and self.low <= other.low and other.high <= self.high
+
+    def spans(self, x: float, y: float) -> bool:
+        """Say whether a place lies inside."""
+        return self.left <= x <= self.right and self.low <= y <= self.high
 
     @classmethod
     def around(cls, x: float, y: float, width: float, height: float) -> Self:
@@ -68,6 +76,32 @@ def _places(label: Label) -> Iterator[Box]:
     for shift in (1.25, -1.25, 1.8, -1.8):
         for side in (1, -1):
             yield Box.around(x + side * beside, y + shift * height, width, height)
+
+
+def ways(label: Label, far: Sequence[float] = ()) -> Iterator[tuple[Box, int]]:
+    """Yield where a label may stand, the best first, and what each place costs for being far off.
+
+    `far` are heights by which it may be above or below its point, where a line then leads to it.
+    """
+    yield from ((box, 0) for box in _places(label))
+    x, y, width, height, gap = label
+    for step, shift in enumerate(far, 1):
+        for up in (-shift, shift):
+            for along in (0.0, 0.5, -0.5):
+                across = x + along * (width + 2 * gap)
+                yield Box.around(across, y + up * height, width, height), _FAR * step
+
+
+def cheapest(boxes: Iterable[tuple[Box, int]], avoided: Sequence[Box]) -> Box | None:
+    """Return the first box that costs least: its own cost, and one for each that it meets."""
+    best, least = None, math.inf
+    for box, cost in boxes:
+        whole = cost + sum(box.meets(other) for other in avoided)
+        if whole < least:
+            best, least = box, whole
+        if not least:
+            break
+    return best
 
 
 def spaced(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:

@@ -102,6 +102,13 @@ def published_lines(suite: dict[str, Any], matches: Matches) -> list[Record]:
     return [*suite["published"], *found]
 
 
+def short_names(suite: dict[str, Any], matches: Matches) -> dict[str, str]:
+    """Return the short names of strategies, also of what the suite's patterns have become."""
+    names = suite.get("names", {})
+    found = {name: names[text] for (_, _, text), name in matches.items() if text in names}
+    return {**found, **names}
+
+
 def current_runs(folder: Path, suite: dict[str, Any]) -> tuple[list[Read], list[str]]:
     """Return the runs of the suite as it stands now, and sentences on those left out.
 

@@ -1,10 +1,11 @@
 """Styles: how strategies are drawn and called, the same on the page, in plots and on cards."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dataeff.notation import split_parts
+from dataeff.errors import DataeffError
+from dataeff.notation import format_part, parse, split_parts
 
 COLOURS = {
     "ink": "#17191c",
@@ -84,14 +85,33 @@ def label_of(suite: Mapping[str, Any], strategy: str) -> str:
 def labels_of(suite: Mapping[str, Any], strategies: Iterable[str]) -> dict[str, str]:
     """Return what strategies are called where there is little room.
 
-    Who has no short name goes by its name without parameters, where no other one would.
+    Who has no short name goes by its name without the parameters that tell it from no other one.
     """
-    names = list(dict.fromkeys(strategies))
-    bare = {name: "+".join(part.partition("[")[0] for part in split_parts(name)) for name in names}
-    known = Counter(bare.values())
+    names, alike = list(dict.fromkeys(strategies)), defaultdict(list)
+    for name in names:
+        alike["+".join(part.partition("[")[0] for part in split_parts(name))].append(name)
+    told = {name: label for group in alike.values() for name, label in _told_apart(group).items()}
+    given = {name: label_of(suite, name) for name in names}
+    labels = {name: told[name] if given[name] == name else given[name] for name in names}
+    # A short name may be what another one is called without its parameters.
+    known = Counter(labels.values())
+    return {name: label if known[label] == 1 else given[name] for name, label in labels.items()}
+
+
+def _told_apart(names: Sequence[str]) -> dict[str, str]:
+    """Return the names of compositions of the same parts without the parameters that all share."""
+    try:
+        read = [parse(name) for name in names]
+    except DataeffError:
+        return {name: name for name in names}
+    shared = [
+        set.intersection(*(set(part.params.items()) for part in parts))
+        for parts in zip(*read, strict=True)
+    ]
     return {
-        name: label
-        if (label := label_of(suite, name)) != name or known[bare[name]] > 1
-        else bare[name]
-        for name in names
+        name: "+".join(
+            format_part(part.name, dict(x for x in part.params.items() if x not in common))
+            for part, common in zip(parts, shared, strict=True)
+        )
+        for name, parts in zip(names, read, strict=True)
     }

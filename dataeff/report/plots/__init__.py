@@ -1,0 +1,1 @@
+"""Figures of a board for papers and slides, drawn by matplotlib."""
