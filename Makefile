@@ -2,13 +2,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
+AXE := $(VENV)/node_modules/axe-core/axe.min.js
 
 SOAK_ROUNDS ?= 60
 SOAK_MINUTES ?= 30
 
 PYTEST := PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=worksteal
 
-.PHONY: leaderboard test test-all bench soak docs lint clean
+.PHONY: leaderboard test test-all axe bench soak docs lint clean
 
 leaderboard: $(STAMP)  ## run the quickstart suite and print its answer
 	@echo "==> dataeff run quickstart (finished cells are skipped)"
@@ -18,9 +19,13 @@ test: $(STAMP)  ## run the tests (no network, no GPU needed); pairs of strategie
 	@echo "==> pytest"
 	@$(PYTEST)
 
-test-all: $(STAMP)  ## run all tests
+test-all: $(STAMP) axe  ## run all tests
 	@echo "==> pytest, everything"
 	@DATAEFF_ALL=1 $(PYTEST)
+
+axe:  ## fetch what looks for barriers on pages, where npm is installed; tests without it are skipped
+	@test -e $(AXE) || ! command -v npm >/dev/null || \
+	  npm install --silent --no-save --prefix $(VENV) axe-core@4.14.0 || true
 
 bench: $(STAMP)  ## measure the trainer against hand-written loops, interleaved
 	@echo "==> pytest benchmarks/perf"

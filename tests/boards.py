@@ -5,12 +5,15 @@ import dataclasses
 import numpy as np
 import pandas as pd
 
+from dataeff.report.answer import BET, Answer
 from dataeff.report.board import Board
 from dataeff.report.claims import COLUMNS as CLAIM_COLUMNS
 from dataeff.report.columns import NAMES
+from dataeff.report.frames import tables
 from dataeff.report.stats import Interval
 from dataeff.report.verdicts import Ends, Verdicts
 from dataeff.report.words import against_line, verdict_words
+from dataeff.report.worth import BEATS, KEEPS, SAVES
 
 PHASES = ("plan", "load", "score", "select", "transform", "forward", "backward", "step", "other")
 METHODS = {
@@ -51,7 +54,7 @@ def board(
     published=True,
     notes=(),
     claims=(),
-    answers=(),
+    answers=None,
     **suite,
 ):
     """Return a board on which every strategy has the given (speed-up, difference), more or less.
@@ -92,7 +95,7 @@ def board(
     return Board(
         suite=content | suite,
         margin=0.5,
-        answers=list(answers),
+        answers=_answers(table) if answers is None else list(answers),
         table=table,
         runs=runs,
         curves=curves,
@@ -105,6 +108,19 @@ def board(
         feet={(task, name): [FOOT] for task in tasks for name in conditions},
         notes=list(notes),
     )
+
+
+def _answers(table):
+    """Return for each table an answer that names its first method."""
+    made = []
+    for key, part in tables(table):
+        methods = part[~part["control"].astype(bool)]["strategy"].iloc[1:]
+        name = next(iter(methods), "")
+        headline = f"{name} is the best bet: 30% less time for +0.1 points. All is proven."
+        detail = "Time saved 30% (28% to 33%); accuracy +0.10 (-0.20..+0.40) points, 5 seeds."
+        counts = f"{len(methods)} methods were tried."
+        made.append(Answer(key, BET, headline, name, detail, counts=counts))
+    return made
 
 
 def changed(base, **columns):
@@ -126,7 +142,8 @@ def renamed(base, names):
     }
     tables = {frame: getattr(base, frame).replace(names) for frame in frames}
     conditions = {names.get(name, name): values for name, values in base.conditions.items()}
-    return dataclasses.replace(base, suite=suite, conditions=conditions, **tables)
+    told = {"answers": _answers(tables["table"]), "conditions": conditions}
+    return dataclasses.replace(base, suite=suite, **told, **tables)
 
 
 def without_runs(base, *strategies):
@@ -217,6 +234,7 @@ def _measure(draw, methods, controls, task, conditions, seeds, epochs, classes):
         note="",
         conditions=conditions,
         device="On cpu (a processor, 2 threads): torch is built without CUDA.",
+        **{name: np.where(told, "open", "") for name in (SAVES, KEEPS, BEATS)},
         **dict.fromkeys((f"published_{name}" for name in PUBLISHED), np.nan),
         published_source="",
     )

@@ -28,6 +28,9 @@ hypothesis.settings.load_profile("dataeff")
 EVERYTHING = os.environ.get("DATAEFF_ALL") == "1"
 """Whether every case is run (make test-all), or a sample of those that are many (make test)."""
 
+MOST_CASES = 8
+"""Cases of one test that make test runs at the most."""
+
 
 def _commit() -> str:
     """Return the commit that is tested; a fixed word where there is no git."""
@@ -52,13 +55,24 @@ def drawn(cases: list, count: int) -> list:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out half of the long tests, other ones for each commit; none that was asked for."""
+    """Leave out half of the long tests and most cases of those that have many.
+
+    Other ones for each commit; none that was asked for.
+    """
     if config.args_source is pytest.Config.ArgsSource.ARGS:
         return
     long = [item for item in items if item.get_closest_marker("long")]
-    left = set(long) - set(drawn(long, len(long) // 2))
-    config.hook.pytest_deselected(items=[item for item in items if item in left])
-    items[:] = [item for item in items if item not in left]
+    kept = {
+        *drawn(long, len(long) // 2),
+        *(item for item in items if not item.get_closest_marker("long")),
+    }
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item in kept:
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = {item for cases in tests.values() for item in drawn(cases, MOST_CASES)}
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -14,8 +14,10 @@ from dataeff.errors import DataeffError
 from dataeff.report.board import read_board, write_tables
 from dataeff.report.columns import NAMES
 from dataeff.report.terminal import markdown, plain_text, rich_tables
+from dataeff.report.worth import BEATS, KEEPS, SAVES
 
 TEXTS = ["verdict", "sentence", "trouble", "note", "against_line", "device", "published_source"]
+TEXTS += [SAVES, KEEPS, BEATS]
 
 
 @pytest.fixture

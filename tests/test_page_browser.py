@@ -1,21 +1,22 @@
-"""The page in a browser: how it behaves."""
+"""The page in a browser: how it looks and behaves."""
 
+import json
 import threading
+from pathlib import Path
 
 import boards
 import browser
 import pytest
-from pages import HOSTILE, NO_PLOTLY, PLOTLY, hostile
-from plotly import offline
+from pages import HOSTILE, hostile
 
+from dataeff.report.board import read_board
 from dataeff.report.web.page import page_text, write_report
 from dataeff.report.web.serve import make_server
 
-
-@pytest.fixture(autouse=True)
-def light(monkeypatch):
-    """Leave plotly's script out of pages that draw nothing."""
-    monkeypatch.setattr(offline, "get_plotlyjs", lambda: NO_PLOTLY)
+ROOT = Path(__file__).parent.parent
+PUBLISHED = ROOT / "results" / "published"
+AXE = ROOT / ".venv" / "node_modules" / "axe-core" / "axe.min.js"
+PHONE, DESKTOP = (390, 844), (1440, 900)
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +28,11 @@ def tab():
 
 
 @pytest.fixture
-def shown(tab, tmp_path, monkeypatch):
+def shown(tab, tmp_path):
     """Return a function that opens the page of a board, and see that nothing was complained of."""
 
-    def show(board, width=1280, dark=False, draws=True):
-        tab.size(width, 900, dark)
-        if draws:
-            monkeypatch.setattr(offline, "get_plotlyjs", PLOTLY)
+    def show(board, size=DESKTOP, dark=False):
+        tab.size(*size, dark)
         tab.open(write_report(tmp_path, board).as_uri())
         return tab
 
@@ -44,12 +43,87 @@ def shown(tab, tmp_path, monkeypatch):
     assert not [url for url in tab.requests if not url.startswith(("file:", "data:"))]
 
 
+def many():
+    methods = {"baseline": (1.0, 0.0)}
+    methods |= {f"method_{i}[keep=0.{i}]": (0.8 + i / 60, 0.8 - i / 30) for i in range(100)}
+    return boards.board(methods, controls=tuple(list(methods)[-5:]))
+
+
+BOARDS = {
+    "usual": boards.board,
+    "one seed": lambda: boards.board(seeds=1),
+    "two tasks": lambda: boards.board(tasks=("digits", "cifar")),
+    "nothing finished": lambda: boards.without_runs(boards.board(), *boards.METHODS),
+    "a hundred": many,
+    "hostile": hostile,
+    "quickstart": lambda: read_board(PUBLISHED / "quickstart"),
+    "zoo": lambda: read_board(PUBLISHED / "selection-zoo-mini"),
+}
+# Boxes of the labels of a chart that are shown, and pairs of them that share anything.
+OVERLAPS = """(() => {
+    const seen = (node) => getComputedStyle(node).visibility === "visible";
+    const pairs = [];
+    for (const chart of document.querySelectorAll("svg.chart")) {
+        if (!chart.getBoundingClientRect().width) continue;
+        const texts = [...chart.querySelectorAll("text")].filter(seen);
+        const boxes = texts.map((text) => text.getBoundingClientRect());
+        boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b, j) => {
+            const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+            const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+            // What a line of text reserves above and below its letters may meet.
+            if (across > 1 && down > 4) pairs.push(
+                `${texts[i].textContent} | ${texts[i + j + 1].textContent}`);
+        }));
+    }
+    return pairs;
+})()"""
+OPEN_ALL = "document.querySelectorAll('details').forEach((fold) => { fold.open = true; })"
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("name", BOARDS)
+def test_nothing_collides_and_no_page_scrolls_sideways(shown, name, size):
+    tab = shown(BOARDS[name](), size)
+    assert tab.run(OVERLAPS) == []
+    tab.run(OPEN_ALL)
+    assert tab.run(OVERLAPS) == []
+    assert tab.run("document.documentElement.scrollWidth") <= size[0]
+
+
+@pytest.mark.parametrize(
+    ("size", "most"), [(DESKTOP, 900), (PHONE, 1100)], ids=["desktop", "phone"]
+)
+@pytest.mark.parametrize("name", ["usual", "quickstart", "zoo"])
+def test_answer_and_chart_are_on_the_first_screen(shown, name, size, most):
+    tab = shown(BOARDS[name](), size)
+    ends = "[...document.querySelectorAll('h1, .answer, figure.trade')]"
+    assert tab.run(f"Math.max(...{ends}.map((e) => e.getBoundingClientRect().bottom))") <= most
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", ["usual", "zoo"])
+def test_axe_finds_nothing_serious(shown, name, dark):
+    if not AXE.exists():
+        pytest.skip("axe-core is not there: make axe")
+    tab = shown(BOARDS[name](), dark=dark)
+    tab.run(OPEN_ALL)
+    tab.run(AXE.read_text() + "; undefined")
+    found = tab.run(
+        "axe.run().then((told) => told.violations"
+        ".filter((one) => ['serious', 'critical'].includes(one.impact))"
+        ".map((one) => `${one.id}: ${one.nodes.map((node) => node.html).slice(0, 3)}`))"
+    )
+    assert found == []
+
+
+# What it does ------------------------------------------------------------------------------------
+
 ORDER = (
     "[...document.querySelectorAll('#t0 tbody tr')].map(r => r.querySelector('.name').innerText)"
 )
 VISIBLE = (
     "[...document.querySelectorAll('#t0 tbody tr')].filter(r => r.offsetHeight)"
-    ".map(r => r.querySelector('.name').textContent.split(' ')[0])"
+    ".map(r => r.querySelector('.name').textContent.trim().split(' ')[0])"
 )
 
 
@@ -57,39 +131,63 @@ def order(tab):
     return [text.split()[0] for text in tab.run(ORDER)]
 
 
-def draw_all(tab):
-    tab.run("document.querySelectorAll('.plot').forEach(plot => plot.scrollIntoView())")
-    tab.wait(
-        "[...document.querySelectorAll('.plot')].every(plot => {"
-        "plot.scrollIntoView(); return plot.querySelector('.main-svg'); })"
+def unfold(tab, *places):
+    for place in places:
+        tab.run(f"document.getElementById('{place}').open = true")
+
+
+def test_lines_that_are_switched_off_are_not_drawn(shown):
+    tab = shown(boards.board())
+    unfold(tab, "s0-curves")
+    drawn = (
+        "[...document.querySelectorAll('#s0-seconds .wide .line')]"
+        ".filter((line) => getComputedStyle(line).visibility === 'visible').length"
     )
-
-
-def test_charts_are_drawn_leave_out_what_is_switched_off_and_print_light(shown):
-    tab = shown(boards.board(), dark=True)
-    tab.run("document.querySelector('#f0-seconds').scrollIntoView()")
-    tab.wait("document.querySelector('#f0-seconds .main-svg') !== null")
-    drawn = "document.querySelectorAll('#f0-seconds .scatterlayer .trace').length"
     before = tab.run(drawn)
-    tab.click('#s0 [data-key="2"]')
+    tab.click("#s0-curves [data-toggle]")
     assert tab.run("document.querySelectorAll('[aria-pressed=false]').length") == 1
-    # Its line and its band.
-    assert tab.run(drawn) == before - 2
-    # Not all has been scrolled to, but all is printed.
+    assert tab.run(drawn) == before - 1
+
+
+def test_all_that_is_folded_is_printed_and_folded_again(shown):
+    tab = shown(boards.board(), dark=True)
+    folded = "document.querySelectorAll('details:not([open])').length"
+    before = tab.run(folded)
+    assert before > 5
     tab.run("window.dispatchEvent(new Event('beforeprint'))")
-    all_drawn = "[...document.querySelectorAll('.plot')].every(p => p.querySelector('.main-svg'))"
-    assert tab.run(all_drawn)
-    assert tab.run("document.documentElement.dataset.theme") == "light"
-    widest = "Math.max(...[...document.querySelectorAll('.main-svg')].map(s => s.clientWidth))"
-    assert tab.run(widest) < 700
+    assert tab.run(folded) == 0
     tab.run("window.dispatchEvent(new Event('afterprint'))")
-    assert tab.run("document.documentElement.dataset.theme") is None
-    tab.wait(f"{widest} > 900")
+    assert tab.run(folded) == before
+
+
+def test_a_link_to_a_method_opens_what_is_said_of_it(shown):
+    tab = shown(boards.board())
+    tab.click(".five tbody th a")
+    tab.wait("document.getElementById('s0-each').open")
+    target = tab.run("location.hash.slice(1)")
+    tab.wait(f"document.getElementById({json.dumps(target)}).getBoundingClientRect().top < 200")
+    address = tab.run("location.href")
+    tab.open("about:blank")
+    tab.open(address)
+    assert tab.run("document.getElementById('s0-each').open")
+
+
+def test_who_is_looked_at_in_the_table_stands_out_in_the_chart(shown):
+    tab = shown(many())
+    hidden = (
+        "[...document.querySelectorAll('.wide .looked .hidden')]"
+        ".filter((part) => getComputedStyle(part).visibility === 'visible').length"
+    )
+    assert tab.run(hidden) == 0
+    tab.run("document.querySelector('.five tbody th a').focus()")
+    assert tab.run("document.querySelectorAll('.five .looked').length") == 1
+    assert tab.run(hidden) > 0
 
 
 def test_clicking_a_head_sorts_by_numbers_with_missing_ones_last(shown):
     board = boards.without_runs(boards.board(), "infobatch")
-    tab = shown(board, draws=False)
+    tab = shown(board)
+    unfold(tab, "s0-all")
     numbers = board.table.set_index("strategy")["difference"].dropna().sort_values()
     tab.click('#t0 th[data-name="difference"] button')
     assert order(tab) == [name.split()[0] for name in [*numbers.index[::-1], "infobatch"]]
@@ -102,23 +200,22 @@ def test_clicking_a_head_sorts_by_numbers_with_missing_ones_last(shown):
 
 
 def test_the_keyboard_sorts_too(shown):
-    board = boards.board()
-    tab = shown(board, draws=False)
+    tab = shown(boards.board())
+    unfold(tab, "s0-all")
     tab.run("document.querySelector('#t0 th[data-name=strategy] button').focus()")
     tab.press("Enter", "\r")
     assert order(tab)[:2] == ["amp", "baseline"]
     tab.press("Enter", "\r")
     assert order(tab)[-2:] == ["baseline", "amp"]
     tab.press("Tab")
-    focused = "document.activeElement.closest('th').dataset.name"
-    assert tab.run(focused) == "verdict"
+    assert tab.run("document.activeElement.closest('th').dataset.name") == "verdict"
     tab.press(" ", " ")
     assert tab.run("document.querySelector('[aria-sort]').dataset.name") == "verdict"
 
 
 def test_the_filter_looks_at_strategies_and_verdicts(shown):
-    board = boards.board()
-    tab = shown(board, draws=False)
+    tab = shown(boards.board())
+    unfold(tab, "s0-all")
     tab.run("document.querySelector('[data-filter=t0]').focus()")
     tab.type("  MIX but ")
     assert tab.run(VISIBLE) == ["mixtrain_cutmix[selection=none,interference=off]"]
@@ -129,7 +226,8 @@ def test_the_filter_looks_at_strategies_and_verdicts(shown):
 
 
 def test_controls_can_be_hidden_and_columns_added(shown):
-    tab = shown(boards.board(), draws=False)
+    tab = shown(boards.board())
+    unfold(tab, "s0-all")
     tab.click('[data-table="t0"][data-switch="controls"]')
     assert len(tab.run(VISIBLE)) == 8
     width = "document.querySelector('#t0 th[data-name=macro_f1]').offsetWidth"
@@ -140,10 +238,8 @@ def test_controls_can_be_hidden_and_columns_added(shown):
 
 def test_the_theme_follows_the_system_and_the_switch_and_so_do_the_charts(shown):
     page = "getComputedStyle(document.body).backgroundColor"
-    ink = "document.querySelector('#f0-trade').layout.font.color"
+    ink = "getComputedStyle(document.querySelector('.reference')).fill"
     tab = shown(boards.board())
-    tab.run("document.querySelector('#f0-trade').scrollIntoView()")
-    tab.wait("document.querySelector('#f0-trade .main-svg') !== null")
     light = tab.run(page), tab.run(ink)
     tab.size(1280, 900, dark=True)
     tab.wait("document.getElementById('theme').textContent === 'Light'")
@@ -157,71 +253,87 @@ def test_the_theme_follows_the_system_and_the_switch_and_so_do_the_charts(shown)
     tab.run("localStorage.clear()")
 
 
-# Plotly answers a hover now and those that follow too soon never.
-HOVER = """(async () => {
-    const plot = document.querySelector('#f0-trade'), told = [];
-    for (const [number, trace] of plot.data.entries()) {
-        if (!('meta' in trace)) continue;
-        Plotly.Fx.hover(plot, [{curveNumber: number, pointNumber: 0}]);
-        await new Promise((done) => setTimeout(done, 90));
-        told.push(...[...plot.querySelectorAll('.hovertext')].map((text) => text.textContent));
-    }
-    return told.join(' ');
+def test_hostile_names_run_nothing_and_are_shown_as_they_are(shown):
+    tab = shown(hostile())
+    tab.run(OPEN_ALL)
+    assert tab.run("document.querySelectorAll('main img, main b b').length") == 0
+    told = tab.run("document.body.textContent")
+    assert all(name in told for name in set(HOSTILE.values()) - {HOSTILE["digits"]})
+
+
+# What is saved: the files are caught instead of written.
+CATCH = """(() => {
+    window.caught = [];
+    URL.createObjectURL = (blob) => { blob.text().then((text) => caught.push(text)); return "#"; };
+    HTMLAnchorElement.prototype.click = function () { caught.push(this.download); };
 })()"""
 
 
-def test_hostile_names_run_nothing_and_are_shown_as_they_are(shown):
-    tab = shown(hostile())
-    draw_all(tab)
-    assert tab.run("document.querySelectorAll('main img, main b b, main svg a').length") == 0
-    texts = tab.run(
-        "[...document.querySelectorAll('#f0-phases .annotation-text')].map(t => t.textContent)"
-    )
-    strategies = set(HOSTILE.values()) - {HOSTILE["digits"], HOSTILE["99372ed4"]}
-    squeezed = {text.replace("\u2028", "") for text in texts}
-    assert {name.replace("\u2028", "") for name in strategies} <= squeezed
-    told = tab.run(HOVER).replace("\u2028", "")
-    assert all(name.replace("\u2028", "") in told for name in strategies)
-
-
-def test_a_phone_needs_no_sideways_scrolling(shown):
-    tab = shown(hostile(), width=375)
-    draw_all(tab)
-    assert tab.run("document.documentElement.scrollWidth") <= 375
-    assert tab.run("document.querySelector('#f0-trade .main-svg').clientWidth") <= 375
-    cards = "new Set([...document.querySelectorAll('.card')].map(c => c.offsetLeft)).size"
-    assert tab.run(cards) == 1
+def test_tables_and_drawings_can_be_saved(shown):
+    board = boards.board()
+    tab = shown(board)
+    tab.run(CATCH)
+    tab.run("document.getElementById('downloads').open = true")
+    for form in ("csv", "json"):
+        tab.run("caught.length = 0")
+        tab.click(f'[data-download="{form}"]')
+        tab.wait("caught.length === 2")
+        name, text = sorted(tab.run("caught"), key=len)
+        assert name == f"hand-leaderboard.{form}"
+        if form == "json":
+            lines = json.loads(text)["lines"]
+            assert [line["strategy"] for line in lines] == list(board.table["strategy"])
+        else:
+            assert text.splitlines()[0] == ",".join(board.table.columns)
+            assert len(text.splitlines()) == 1 + len(board.table)
+    tab.run("caught.length = 0")
+    tab.run("document.querySelector('[data-save=s0-trade]').click()")
+    tab.wait("caught.length === 2")
+    name, text = sorted(tab.run("caught"), key=len)
+    assert name == "hand-s0-trade.svg"
+    assert text.startswith("<svg")
+    assert "var(--" not in text
+    assert "rgb(" in text
 
 
 def test_everything_can_be_reached_by_keyboard_beginning_with_the_skip_link(shown):
-    tab = shown(boards.board(), draws=False)
+    tab = shown(boards.board())
     tab.press("Tab")
     assert tab.run("document.activeElement.className") == "skip"
     assert tab.run("document.activeElement.getBoundingClientRect().left") >= 0
     bare = (
-        "[...document.querySelectorAll('[data-key], th button, summary, .scroll, #copy')]"
+        "[...document.querySelectorAll('[data-toggle], th button, summary, .scroll, [data-copy]')]"
         ".filter(e => e.tabIndex < 0).length"
     )
     assert tab.run(bare) == 0
 
 
 def test_the_command_is_copied_or_selected(shown):
-    tab = shown(boards.board(), draws=False)
+    tab = shown(boards.board())
+    unfold(tab, "reproduce")
     tab.run("navigator.clipboard && (navigator.clipboard.writeText = () => Promise.reject())")
     tab.run("document.execCommand = () => false")
-    tab.click("#copy")
-    tab.wait("document.getElementById('copied').textContent.startsWith('Selected')")
+    tab.click("#reproduce [data-copy]")
+    tab.wait("document.getElementById('said').textContent.startsWith('Selected')")
     assert tab.run("getSelection().toString()") == "dataeff run hand"
 
 
+# While a suite runs ------------------------------------------------------------------------------
+
+
 def test_a_page_from_a_file_is_not_live(shown):
-    assert shown(boards.board(), draws=False).run("document.getElementById('live').hidden") is True
+    assert shown(boards.board()).run("document.getElementById('live').hidden") is True
 
 
-def test_a_served_page_is_live_and_keeps_the_view_when_results_come_in(tab, tmp_path):
-    titles = iter(["first", "second"])
+def test_a_served_page_takes_what_comes_in_and_leaves_the_reader_where_he_is(tab, tmp_path):
+    made = iter(
+        [
+            boards.board(title="first"),
+            boards.changed(boards.board(title="second"), note={"amp": "it came in"}),
+        ]
+    )
     (tmp_path / "suite.json").write_text("{}")
-    server = make_server(tmp_path, lambda: page_text(boards.board(title=next(titles))).encode())
+    server = make_server(tmp_path, lambda: page_text(next(made)).encode())
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:
@@ -229,14 +341,24 @@ def test_a_served_page_is_live_and_keeps_the_view_when_results_come_in(tab, tmp_
         tab.size(1280, 900)
         tab.open(f"http://127.0.0.1:{server.server_port}/")
         assert tab.run("document.getElementById('live').innerText") == "live"
+        unfold(tab, "s0-all", "s0-curves")
+        tab.click('#t0 th[data-name="strategy"] button')
+        tab.click("#s0-curves [data-toggle]")
         tab.run("document.querySelector('[data-filter=t0]').focus()")
         tab.type("amp")
         tab.run("scrollTo(0, 700)")
+        tab.run("window.untouched = document.querySelector('[data-filter=t0]')")
         (tmp_path / "suite.json").write_text('{"seeds": 2}')
-        tab.wait("document.readyState === 'complete' && document.title.endsWith('second')")
-        tab.wait("Math.abs(scrollY - 700) < 2")
-        assert tab.run("document.querySelector('[data-filter=t0]').value") == "amp"
+        tab.wait("document.title.endsWith('second')")
+        assert "it came in" in tab.run("document.getElementById('m0-amp').textContent")
+        assert abs(tab.run("scrollY") - 700) < 2
+        assert tab.run("document.activeElement === window.untouched")
+        assert tab.run("document.activeElement.value") == "amp"
         assert len(tab.run(VISIBLE)) == 2
+        assert tab.run("document.getElementById('s0-all').open")
+        assert not tab.run("document.getElementById('s0-why').open")
+        assert order(tab)[:2] == ["amp", "baseline"]
+        assert tab.run("document.querySelectorAll('#s0-curves .out').length") > 0
         assert tab.complaints == []
     finally:
         server.shutdown()

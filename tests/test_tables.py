@@ -265,7 +265,7 @@ def test_every_command_reads_published_results(copied):
     name = "selection-zoo-mini"
     assert ok("report", name, "--results", copied) == f"Written: {copied}/{name}/report.html\n"
     page = (copied / name / "report.html").read_text()
-    assert "38 strategies on cifar10" in page
+    assert "progressive_<wbr>resizing<wbr>[initial=0.5]</a> is the best bet" in page
     assert "AVX512" in page
     ok("plot", name, "--results", copied, "--figure", "time", "--out", copied / "figures")
     assert [path.name for path in (copied / "figures").iterdir()] == ["time.png"]

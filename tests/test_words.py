@@ -9,7 +9,7 @@ import pytest
 from dataeff.plural import counted
 from dataeff.report.stats import Interval
 from dataeff.report.verdicts import Ends, Verdicts
-from dataeff.report.web.cards import toned
+from dataeff.report.web.texts import toned
 from dataeff.report.words import (
     POINTS,
     TIMES,

@@ -39,12 +39,13 @@ def compare(suite, a, b, results, **options):
     """
     from dataeff.files import finite
     from dataeff.report import explain
-    from dataeff.report.board import contended, judge_folder
+    from dataeff.report.board import judge_folder
     from dataeff.report.compare import compare as compared
     from dataeff.report.composed import composed_effects
     from dataeff.report.frames import title
     from dataeff.report.looks import shown
     from dataeff.report.naming import strategy_named
+    from dataeff.report.trouble import contended
 
     folder = results_folder(results, suite)
     read = judge_folder(folder, options["margin"], suite)

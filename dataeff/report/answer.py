@@ -11,14 +11,11 @@ from dataeff.report.frames import Key, Record
 from dataeff.report.price import Price, price_of, settling
 from dataeff.report.stats import Array, Flags, Interval
 from dataeff.report.words import POINTS, listed, number, percent, points, saved
-from dataeff.report.worth import Sure, Worth
+from dataeff.report.worth import BEATS, KEEPS, SAVES, Sure, Worth
 
 BET, LESS, LOSES, SLOW = "best bet", "train less", "all lose too much", "nothing saves time"
 UNSURE, ONE_SEED, FAILED, RUNNING = "too early", "one seed", "failed", "running"
 """Kinds of answers."""
-
-SAVES, KEEPS, BEATS = "saves_time", "loses_no_more", "beats_training_less"
-"""The three questions of each method, as programs read them."""
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,10 @@ from dataeff.cost import MARGIN
 from dataeff.damage import listening
 from dataeff.files import make_way, uncollected, write_csv
 from dataeff.forms import MATCHES
-from dataeff.plural import counted
 from dataeff.report import read
 from dataeff.report.answer import Answer, answer
 from dataeff.report.claims import claims_table
 from dataeff.report.composed import compositions
-from dataeff.report.doubts import UNVERIFIED
 from dataeff.report.foot import foot
 from dataeff.report.frames import RUN_KEYS, Key, Record, finished, of_strategy, of_table, tables
 from dataeff.report.hits import image_errors
@@ -26,6 +24,7 @@ from dataeff.report.looks import current, read_looks, shown, with_due
 from dataeff.report.stats import paired
 from dataeff.report.table import leaderboard
 from dataeff.report.tables import Measured, list_checksums, read_measured
+from dataeff.report.trouble import contended, unverified
 from dataeff.report.words import matched_to
 from dataeff.report.worth import Worth
 
@@ -151,31 +150,6 @@ def differing(conditions: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
         key: list(dict.fromkeys(str(values.get(key)) for values in conditions.values()))
         for key in keys
     }
-
-
-def contended(runs: pd.DataFrame) -> list[str]:
-    """Say how many of these cells have doubtful times, and what to do about it."""
-    count = int((runs["contended"] != "").sum())
-    if not count:
-        return []
-    return [
-        f"{counted(count, 'cell was', 'cells were')} measured while the machine was busy with "
-        "something else, or stopped, so times are doubtful; to repeat just those, add "
-        "--rerun-flagged to the command that ran them."
-    ]
-
-
-def unverified(runs: pd.DataFrame) -> list[str]:
-    """Say how many of these cells are not believed, and what to do about it."""
-    wrong = runs[runs["status"] == UNVERIFIED]
-    if wrong.empty:
-        return []
-    first = wrong.iloc[0]
-    return [
-        f"{counted(len(wrong), 'cell does', 'cells do')} not verify, and count nowhere (the first, "
-        f"{first['strategy']} seed {first['seed']}: {first['error']}); dataeff verify tells more, "
-        "and --rerun-flagged then runs them again."
-    ]
 
 
 def _matched(entries: list[Record], runs: pd.DataFrame) -> list[str]:

@@ -84,6 +84,13 @@ COLUMNS = (
            "does not reach as far."),
     Column("gain_high", meaning="Where it ends."),
     Column("against_line", meaning="What may be said of that, with its numbers."),
+    Column("saves_time", meaning="How sure it is that it saves time. Proven (by the intervals of "
+           "the table), likely (by its own), open, likely not, proven not; empty of the reference, "
+           "of yardsticks, and before there was a look."),
+    Column("loses_no_more", meaning="How sure it is that it loses no more than the margin. In the "
+           "same words."),
+    Column("beats_training_less", meaning="How sure it is that it is above what just training less "
+           "reaches in its time. In the same words; empty where there is no line."),
     Column("macro_f1", "F1 %", ".2f", text=16, page=18, drop=4, more=True, meaning=
            "Macro F1 on the test set. Mean over classes and seeds, in percent."),
     Column("worst_class", "worst class %", ".2f", short=".1f", text=15, page=19, drop=7, more=True,

@@ -72,7 +72,7 @@ def styles_of(suite: Mapping[str, Any], table: Any) -> dict[str, Style]:
     They go by the order of the suite, which no result changes.
     """
     controls = table.loc[table["control"].astype(bool), "strategy"]
-    names = [*suite["strategies"], *table["strategy"]]
+    names = [*suite["strategies"], *sorted(table["strategy"])]
     return styles(names, suite["reference"], controls)
 
 

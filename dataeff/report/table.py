@@ -27,7 +27,7 @@ from dataeff.report.words import (
     sentence,
     verdict_words,
 )
-from dataeff.report.worth import Worth
+from dataeff.report.worth import BEATS, KEEPS, SAVES, Worth
 from dataeff.seeds import LOOKS
 
 MEBI = 2**20
@@ -38,6 +38,8 @@ _SAME = (
 )
 _MEANS = {"macro_f1": "test_macro_f1", "peak_memory_mib": "peak_memory"}
 _MEANS |= dict(zip(_SAME, _SAME, strict=True))
+# What nobody asks of the reference stopped early.
+_UNSAID = ("against_line", SAVES, KEEPS, BEATS)
 
 
 def leaderboard(
@@ -76,6 +78,7 @@ def _table(worth: Worth, tests: pd.DataFrame, target: float | None) -> pd.DataFr
     table["peak_memory_mib"] /= MEBI
     _add_speed(table, judged)
     _add_verdicts(table, judged)
+    table = table.assign(**worth.evidence())
     _add_target(table, tests, grid, target)
     _add_reference(table, tests, judged)
     _add_trouble(table, judged)
@@ -258,7 +261,7 @@ def early_termination(judged: Judged, tests: pd.DataFrame) -> pd.DataFrame:
             ],
             "control": True,
             **dict.fromkeys(("on_clock", "pareto", "settled"), False),
-            **dict.fromkeys(("against_line", "trouble", "note"), ""),
+            **dict.fromkeys((*_UNSAID, "trouble", "note"), ""),
             **dict.fromkeys(("contended", "look"), 0),
         }
     )

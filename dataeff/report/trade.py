@@ -13,7 +13,7 @@ from dataeff.report.stats import Interval, interval_of
 from dataeff.report.words import CONTROL, READ_OFF, saved
 
 # How much longer than what matters an axis may become to hold the others, too.
-_ROOM = 1.5
+_ROOM = 0.5
 # Percent of time: who is slower than this is drawn at the edge.
 _SLOWEST = -25.0
 _PAD = 0.07
@@ -38,6 +38,10 @@ class Range(NamedTuple):
 
     low: float
     high: float
+
+    def __contains__(self, value: object) -> bool:
+        """Say whether a value is on the axis."""
+        return isinstance(value, float) and self.low <= value <= self.high
 
     def clipped(self, value: float) -> float:
         """Return the nearest value that is on the axis."""

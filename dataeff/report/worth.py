@@ -15,6 +15,8 @@ from dataeff.report.questions import AgainstLine
 from dataeff.report.stats import Array, Flags, Spread
 from dataeff.report.verdicts import CHANCE, SHARE
 
+SAVES, KEEPS, BEATS = "saves_time", "loses_no_more", "beats_training_less"
+"""The three questions of each method, as programs read them, and columns of tables."""
 LIKELY = 0.05
 """Chance that an interval misses by which something is likely: that of a strategy for itself."""
 CAUTIOUS = 0.2
@@ -79,6 +81,21 @@ class Worth:
     def has_line(self) -> bool:
         """Say whether anybody was compared with just training less."""
         return bool(np.isfinite(self.judged.gain[0]).any())
+
+    def evidence(self) -> dict[str, list[str]]:
+        """Return in words how sure each question of each method is answered; nothing of others."""
+        judged = self.judged
+        asked = judged.methods & judged.seen & (judged.idle == "")
+        timed, scored = judged.speed.n > 1, judged.points.n > 1
+        told = {SAVES: (self.saves, timed), KEEPS: (self.keeps, scored)}
+        told[BEATS] = self.beats, np.isfinite(judged.gain[0])
+        return {
+            question: [
+                Sure(level).word if known else ""
+                for level, known in zip(sure, who & asked, strict=True)
+            ]
+            for question, (sure, who) in told.items()
+        }
 
     @cached_property
     def _kinds(self) -> list[Gains]:

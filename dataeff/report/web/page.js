@@ -3,116 +3,141 @@
   const root = document.documentElement;
   const find = (query, within = document) => [...within.querySelectorAll(query)];
   const byId = (id) => document.getElementById(id);
+  const say = (text) => { byId("said").textContent = text; };
 
   // Storage is refused to some pages from file:// and in private windows.
-  const remember = (storage, key, value) => {
-    try { window[storage].setItem(key, value); } catch { /* then not */ }
+  const remember = (key, value) => {
+    try { localStorage.setItem(key, value); } catch { /* then not */ }
   };
-  const recall = (storage, key) => {
-    try { return window[storage].getItem(key); } catch { return null; }
+  const recall = (key) => {
+    try { return localStorage.getItem(key); } catch { return null; }
   };
 
   // Theme ------------------------------------------------------------------------------------
 
   const system = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
-  const stored = recall("localStorage", "dataeff-theme");
+  const stored = recall("dataeff-theme");
   // At once, before anything is painted.
   if (stored === "dark" || stored === "light") root.dataset.theme = stored;
 
-  function startTheme() {
+  function showTheme() {
     const button = byId("theme");
-    const show = () => {
-      button.textContent = isDark() ? "Light" : "Dark";
-      button.setAttribute("aria-label", `Switch to ${isDark() ? "light" : "dark"} colours`);
-      redraw();
-    };
     button.hidden = false;
-    button.addEventListener("click", () => {
-      root.dataset.theme = isDark() ? "light" : "dark";
-      remember("localStorage", "dataeff-theme", root.dataset.theme);
-      show();
-    });
-    system.addEventListener("change", show);
-    show();
+    button.textContent = isDark() ? "Light" : "Dark";
+    button.setAttribute("aria-label", `Switch to ${isDark() ? "light" : "dark"} colours`);
+  }
+
+  function switchTheme() {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    remember("dataeff-theme", root.dataset.theme);
+    showTheme();
+  }
+
+  // Paper shows all there is, and what was folded is folded again.
+  const opened = [];
+  addEventListener("beforeprint", () => {
+    opened.push(...find("details:not([open])"));
+    opened.forEach((fold) => { fold.open = true; });
+  });
+  addEventListener("afterprint", () => {
+    opened.splice(0).forEach((fold) => { fold.open = false; });
+  });
+
+  // Places -----------------------------------------------------------------------------------
+
+  /** Open whatever folds away the place that the address names, and go there. */
+  function reveal() {
+    let place = null;
+    try { place = byId(decodeURIComponent(location.hash.slice(1))); } catch { /* no place */ }
+    for (let fold = place; fold; fold = fold.parentElement?.closest("details")) {
+      if (fold.localName === "details") fold.open = true;
+    }
+    place?.scrollIntoView();
   }
 
   // Charts -----------------------------------------------------------------------------------
 
-  const NAMES = ["page", "card", "ink", "soft", "line", "good", "c1", "c2", "c3", "c4", "c5", "c6"];
-  const CONFIG = { displayModeBar: false, responsive: true, typesetMath: false, showTips: false };
-  const drawn = new Set();
-  let figures = {};
-
-  /** Return the colours of the theme by the names that figures call them by. */
-  function colours() {
-    const probe = document.createElement("i");
-    document.body.append(probe);
-    const found = new Map(NAMES.map((name) => {
-      probe.style.color = `var(--${name})`;
-      return [`<${name}>`, getComputedStyle(probe).color];
-    }));
-    probe.remove();
-    return found;
+  /** Leave out of the charts of a table what its buttons say. */
+  function toggle(button) {
+    button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") === "false"));
+    leaveOut(button.closest("details"));
   }
 
-  const painted = (value, paint) =>
-    typeof value === "string" ? paint.get(value) ?? value
-      : Array.isArray(value) ? value.map((item) => painted(item, paint))
-        : value && typeof value === "object"
-          ? Object.fromEntries(Object.entries(value).map(([key, item]) => [key, painted(item, paint)]))
-          : value;
-
-  function hiddenKeys(plot) {
-    const pressed = find('[data-key][aria-pressed="false"]', plot.closest("[data-charts]"));
-    return new Set(pressed.map((button) => Number(button.dataset.key)));
-  }
-
-  function draw(plot, paint = colours()) {
-    const { data, layout } = painted(figures[plot.id], paint);
-    const hidden = hiddenKeys(plot);
-    for (const trace of data) trace.visible = !hidden.has(trace.meta);
-    // A finger that scrolls the page must not zoom a chart.
-    layout.dragmode = matchMedia("(pointer: fine)").matches ? "zoom" : false;
-    // Charts are drawn before the page is laid out for paper.
-    if (root.classList.contains("printing")) layout.width = plot.clientWidth;
-    drawn.add(plot);
-    window.Plotly.react(plot, data, layout, CONFIG);
-  }
-
-  function redraw(plots = drawn) {
-    const paint = colours();
-    for (const plot of plots) draw(plot, paint);
-  }
-
-  function startCharts() {
-    figures = JSON.parse(byId("figures").textContent);
-    const near = new IntersectionObserver((entries) => {
-      const due = entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target);
-      due.forEach((plot) => near.unobserve(plot));
-      if (due.length) redraw(due);
-    }, { rootMargin: "600px" });
-    find(".plot").forEach((plot) => near.observe(plot));
-    for (const button of find("[data-key]")) {
-      button.addEventListener("click", () => {
-        button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") === "false"));
-        const within = button.closest("[data-charts]");
-        redraw([...drawn].filter((plot) => within.contains(plot)));
-      });
+  function leaveOut(within) {
+    for (const button of find("[data-toggle]", within)) {
+      const out = button.getAttribute("aria-pressed") === "false";
+      find(`[data-key="${button.dataset.toggle}"]`, within)
+        .forEach((part) => part.classList.toggle("out", out));
     }
-    let before;
-    window.addEventListener("beforeprint", () => {
-      before = root.dataset.theme;
-      root.dataset.theme = "light";
-      root.classList.add("printing");
-      redraw(find(".plot"));
+  }
+
+  /** Mark the method that is looked at, in the chart and in the table beside it. */
+  function look(event) {
+    const at = event.target.closest?.("[data-look]");
+    const key = event.type === "pointerout" || event.type === "focusout" ? null : at?.dataset.look;
+    if (!at) return;
+    const within = at.closest(".two");
+    find(".looked", within).forEach((part) => part.classList.remove("looked"));
+    if (key) find(`[data-look="${key}"]`, within).forEach((part) => part.classList.add("looked"));
+  }
+
+  const KEPT = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity",
+    "fill-opacity", "opacity", "font-size", "font-family", "font-weight", "text-anchor",
+    "stroke-linejoin", "visibility"];
+
+  /** Return the drawing of a figure that is shown, as a file of its own. */
+  function drawing(figure) {
+    const shown = find("svg.chart", figure).find((one) => one.getBoundingClientRect().width);
+    const copy = shown.cloneNode(true);
+    const parts = [shown, ...find("*", shown)];
+    [copy, ...find("*", copy)].forEach((part, place) => {
+      const style = getComputedStyle(parts[place]);
+      if (style.display === "none") part.setAttribute("display", "none");
+      for (const name of KEPT) part.setAttribute(name, style.getPropertyValue(name));
+      part.removeAttribute("class");
     });
-    window.addEventListener("afterprint", () => {
-      if (before) root.dataset.theme = before; else delete root.dataset.theme;
-      root.classList.remove("printing");
-      redraw();
-      drawn.forEach((plot) => window.Plotly.Plots.resize(plot));
-    });
+    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+    return new XMLSerializer().serializeToString(copy);
+  }
+
+  // Downloads --------------------------------------------------------------------------------
+
+  function save(name, text, type) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type }));
+    link.download = `${document.body.dataset.name}-${name}`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+
+  const quoted = (value) => {
+    const text = value === null ? "" : value === true ? "True" : value === false ? "False"
+      : String(value);
+    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+
+  function download(form) {
+    const { answers, columns, lines } = JSON.parse(byId("data").textContent);
+    if (form === "csv") {
+      const text = [columns, ...lines].map((line) => line.map(quoted).join(",")).join("\n");
+      save("leaderboard.csv", `${text}\n`, "text/csv");
+      return;
+    }
+    const named = lines.map((line) =>
+      Object.fromEntries(columns.map((column, place) => [column, line[place]])));
+    save("leaderboard.json", JSON.stringify({ answers, lines: named }, null, 1), "application/json");
+  }
+
+  async function copy(button) {
+    const command = button.parentElement.querySelector("pre");
+    try {
+      await navigator.clipboard.writeText(command.textContent);
+      say("Copied.");
+    } catch {
+      getSelection().selectAllChildren(command);
+      say(document.execCommand("copy") ? "Copied." : "Selected: press Ctrl+C or Cmd+C to copy it.");
+    }
   }
 
   // Tables -----------------------------------------------------------------------------------
@@ -145,6 +170,12 @@
     sorting.set(table.id, [head.dataset.name, direction]);
   }
 
+  function sortBy(head) {
+    const turned = { ascending: "descending", descending: "ascending" };
+    const direction = turned[head.getAttribute("aria-sort")] ?? head.dataset.first;
+    sort(head.closest("table"), head, direction);
+  }
+
   function filter(table) {
     const field = document.querySelector(`[data-filter="${table.id}"]`);
     const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -163,72 +194,62 @@
     byId(`${table.id}-count`).textContent = shown < all ? `${shown} of ${all}` : "";
   }
 
-  function startTables() {
-    for (const table of find("table.results")) {
-      for (const head of table.tHead.rows[0].cells) {
-        head.querySelector("button").addEventListener("click", () => {
-          const turned = { ascending: "descending", descending: "ascending" };
-          sort(table, head, turned[head.getAttribute("aria-sort")] ?? head.dataset.first);
-        });
-      }
-      document.querySelector(`[data-filter="${table.id}"]`)
-        .addEventListener("input", () => filter(table));
-      find(`[data-table="${table.id}"]`)
-        .forEach((box) => box.addEventListener("change", () => filter(table)));
-    }
-  }
-
-  // The command ------------------------------------------------------------------------------
-
-  function startCopy() {
-    const say = (text) => { byId("copied").textContent = text; };
-    byId("copy").addEventListener("click", async () => {
-      try {
-        await navigator.clipboard.writeText(byId("command").textContent);
-        say("Copied.");
-      } catch {
-        getSelection().selectAllChildren(byId("command"));
-        say(document.execCommand("copy") ? "Copied." : "Selected: press Ctrl+C or Cmd+C to copy it.");
-      }
-    });
-  }
-
   // Live -------------------------------------------------------------------------------------
 
-  const KEPT = `dataeff-view-${location.pathname}`;
+  // What the reader has set, and the page that comes knows nothing of.
+  const SET = new Set(["open", "aria-pressed", "aria-sort"]);
+  const same = (one, other) =>
+    one.nodeType === other.nodeType && one.nodeName === other.nodeName
+    && (one.id ?? "") === (other.id ?? "");
 
-  function keepView() {
-    const view = {
-      scroll: scrollY,
-      filters: find("[data-filter]").map((field) => [field.dataset.filter, field.value]),
-      switches: find("[data-switch]:checked").map((box) => [box.dataset.table, box.dataset.switch]),
-      hidden: find('[data-key][aria-pressed="false"]').map((button) =>
-        [button.closest("section").id, button.dataset.key]),
-      sorting: [...sorting],
-    };
-    remember("sessionStorage", KEPT, JSON.stringify(view));
+  /** Make a part of the page what it is to be, and leave alone what is so already. */
+  function patch(old, now) {
+    if (old.isEqualNode(now)) return;
+    if (old.nodeType !== Node.ELEMENT_NODE) {
+      old.nodeValue = now.nodeValue;
+      return;
+    }
+    for (const { name } of [...old.attributes]) {
+      if (!now.hasAttribute(name) && !SET.has(name)) old.removeAttribute(name);
+    }
+    for (const { name, value } of now.attributes) {
+      if (!SET.has(name) || !old.hasAttribute(name)) old.setAttribute(name, value);
+    }
+    const coming = [...now.childNodes];
+    let at = old.firstChild;
+    for (const child of coming) {
+      let found = at;
+      // What has a name is found by it, wherever it has moved to.
+      if (child.id) found = [...old.children].find((one) => one.id === child.id) ?? null;
+      else if (at && !same(at, child)) found = null;
+      if (!found) {
+        old.insertBefore(document.importNode(child, true), at);
+        continue;
+      }
+      if (found !== at) old.insertBefore(found, at);
+      at = found.nextSibling;
+      patch(found, child);
+    }
+    while (at) {
+      const next = at.nextSibling;
+      at.remove();
+      at = next;
+    }
   }
 
-  function restoreView() {
-    const text = recall("sessionStorage", KEPT);
-    if (!text) return;
-    remember("sessionStorage", KEPT, "");
-    const view = JSON.parse(text);
-    const set = (query, change) => find(query).forEach(change);
-    for (const [id, value] of view.filters) {
-      set(`[data-filter="${id}"]`, (field) => { field.value = value; });
+  function refresh(text) {
+    const now = new DOMParser().parseFromString(text, "text/html");
+    const before = scrollY;
+    patch(byId("main"), now.getElementById("main"));
+    byId("data").textContent = now.getElementById("data").textContent;
+    document.title = now.title;
+    root.dataset.live = now.documentElement.dataset.live;
+    for (const [id, [name, direction]] of sorting) {
+      const head = document.querySelector(`#${CSS.escape(id)} th[data-name="${name}"]`);
+      if (head) sort(byId(id), head, direction);
     }
-    for (const [id, name] of view.switches) {
-      set(`[data-table="${id}"][data-switch="${name}"]`, (box) => { box.checked = true; });
-    }
-    for (const [id, key] of view.hidden) {
-      set(`#${id} [data-key="${key}"]`, (button) => button.setAttribute("aria-pressed", "false"));
-    }
-    for (const [id, [name, direction]] of view.sorting) {
-      set(`#${id} th[data-name="${name}"]`, (head) => sort(byId(id), head, direction));
-    }
-    find("table.results").forEach(filter);
-    scrollTo(0, view.scroll);
+    start();
+    scrollTo(0, before);
   }
 
   function startLive() {
@@ -236,7 +257,6 @@
     const badge = byId("live");
     badge.hidden = false;
     badge.textContent = "live";
-    restoreView();
     setInterval(async () => {
       if (document.hidden) return;
       try {
@@ -247,8 +267,8 @@
         badge.textContent = "live";
         badge.classList.remove("gone");
         if (version === root.dataset.live) return;
-        keepView();
-        location.reload();
+        const page = await fetch("/", { cache: "no-store" });
+        if (page.ok) refresh(await page.text());
       } catch {
         badge.textContent = "no longer live";
         badge.classList.add("gone");
@@ -256,11 +276,44 @@
     }, 2000);
   }
 
+  // ------------------------------------------------------------------------------------------
+
+  /** Set up what has no listener of its own: after the page is read, and after each change. */
+  function start() {
+    find("[data-save], [data-download]").forEach((button) => { button.hidden = false; });
+    find("table.results").forEach(filter);
+    find("details").forEach(leaveOut);
+  }
+
+  const CLICKS = {
+    "#theme": switchTheme,
+    "[data-toggle]": toggle,
+    "[data-copy]": copy,
+    "[data-download]": (button) => download(button.dataset.download),
+    "[data-save]": (button) =>
+      save(`${button.dataset.save}.svg`, drawing(byId(button.dataset.save)), "image/svg+xml"),
+    "table.results th button": (button) => sortBy(button.closest("th")),
+  };
+
+  document.addEventListener("click", (event) => {
+    for (const [query, act] of Object.entries(CLICKS)) {
+      const button = event.target.closest(query);
+      if (button) act(button);
+    }
+  });
+  document.addEventListener("input", (event) => {
+    const table = event.target.dataset.filter ?? event.target.dataset.table;
+    if (table) filter(byId(table));
+  });
+  for (const kind of ["pointerover", "pointerout", "focusin", "focusout"]) {
+    document.addEventListener(kind, look);
+  }
+  addEventListener("hashchange", reveal);
   document.addEventListener("DOMContentLoaded", () => {
-    startCharts();
-    startTheme();
-    startTables();
-    startCopy();
+    showTheme();
+    system.addEventListener("change", showTheme);
+    start();
     startLive();
+    reveal();
   });
 })();

@@ -1,8 +1,9 @@
-"""The page: one self-contained HTML file with verdicts, tables, charts and how to repeat them."""
+"""The page: one self-contained HTML file with the answer, its chart, and all else a click away."""
 
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -11,21 +12,20 @@ from typing import Any
 
 import pandas as pd
 
-from dataeff.files import make_way, write_text
-from dataeff.plural import counted
+from dataeff.files import finite, make_way, write_text
 from dataeff.report.board import Board, differing, places
-from dataeff.report.frames import Key, records, tables
+from dataeff.report.frames import records, tables
+from dataeff.report.styles import styles_of
 from dataeff.report.tables import list_checksums
-from dataeff.report.web.canvas import styles
-from dataeff.report.web.cards import breakable, toned
+from dataeff.report.trouble import troubles
 from dataeff.report.web.section import section
+from dataeff.report.web.shown import Shown
+from dataeff.report.web.texts import breakable, command, folded, toned
 from dataeff.report.web.webtable import used_columns
 from dataeff.report.words import CLAIMS
-from dataeff.seeds import in_words
 
-MOST_CHARTED = 12
-"""Methods that the charts show, the best by gain; more could not be told apart."""
-_MOST_CONTROLS = 6
+MOST_OPEN = 2
+"""Tables that a page shows at once; of more than these, the first."""
 
 
 def write_report(folder: Path, board: Board) -> Path:
@@ -38,45 +38,38 @@ def write_report(folder: Path, board: Board) -> Path:
 
 def page_text(board: Board) -> str:
     """Return the page: the same text for the same board."""
-    # Slow to import, and only here needed.
-    from plotly.offline import get_plotlyjs
-
-    reference = board.suite["reference"]
-    groups = list(tables(board.table))
-    charted = [_charted(part, reference) for _, part in groups]
-    controls = set(board.table.loc[board.table["control"].astype(bool), "strategy"])
-    given = styles((name for names in charted for name in names), reference, controls)
-    sections = [
-        section(board, number, key, part, {name: given[name] for name in names})
-        for number, ((key, part), names) in enumerate(zip(groups, charted, strict=True))
+    given = styles_of(board.suite, board.table)
+    shown = [
+        Shown(board, key, number, given) for number, (key, _) in enumerate(tables(board.table))
     ]
-    script, plotly = _asset("page.js"), get_plotlyjs()
-    text = Template(_asset("page.html")).substitute(
-        title=escape(board.suite.get("title") or board.suite["name"]),
-        policy=_policy(script, plotly),
-        style=_asset("page.css"),
+    title = board.suite.get("title") or board.suite["name"]
+    script = asset("page.js")
+    text = Template(asset("page.html")).substitute(
+        title=escape(title),
+        name=escape(board.suite["name"]),
+        policy=policy(script),
+        style=asset("page.css"),
         script=script,
-        plotly=plotly,
-        lead=_lead(board),
-        contents=_contents([key for key, _ in groups], bool(len(board.claims))),
-        notes=_notes(board.notes),
-        sections="\n".join(text for text, _ in sections) or "<p>There is no finished run yet.</p>",
+        head=_head(shown, title),
+        notes=_notes(board),
+        sections=_sections(shown),
         claims=_claims(board),
-        command=escape("\n".join(board.suite["commands"])),
-        conditions=_conditions(board.conditions),
-        reference=escape(reference),
+        reproduce=folded("reproduce", "Reproduce", command("\n".join(board.suite["commands"]))),
+        conditions=folded("conditions", "Conditions", _conditions(board.conditions)),
+        reference=escape(board.suite["reference"]),
         meanings=_meanings(board.table),
-        figures=_script_json({k: v for _, drawn in sections for k, v in drawn.items()}),
+        data=_script_json(_data(board)),
     )
     # Records may hold halves of characters, which no file can.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return a file of the page."""
     return files("dataeff.report.web").joinpath(name).read_text(encoding="utf-8")
 
 
-def _policy(*scripts: str) -> str:
+def policy(*scripts: str) -> str:
     """Return a policy by which nothing is fetched and no script runs but those of the page."""
     hashes = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
     allowed = " ".join(f"'sha256-{value}'" for value in hashes)
@@ -91,46 +84,48 @@ def _script_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _charted(part: pd.DataFrame, reference: str) -> list[str]:
-    """Return who is in the charts: the reference, the best by gain, the front, some controls."""
-    part = part[part["n"] > 0]
-    control, base = part["control"].astype(bool), part["strategy"] == reference
-    methods = part[~control & ~base]
-    front = methods.loc[methods["pareto"].astype(bool), "strategy"]
-    chosen = [*methods["strategy"][:MOST_CHARTED], *front[: MOST_CHARTED // 2]]
-    chosen += part.loc[control & ~base, "strategy"][:_MOST_CONTROLS].tolist()
-    return list(dict.fromkeys([*part.loc[base, "strategy"], *chosen]))
+def _data(board: Board) -> dict[str, Any]:
+    """Return what can be downloaded: the answers and the table."""
+    told = json.loads(board.table.to_json(orient="split", index=False))
+    answers = finite([one.numbers() for one in board.answers])
+    return {"answers": answers, "columns": told["columns"], "lines": told["data"]}
 
 
-def _lead(board: Board) -> str:
-    suite, tasks = board.suite, list(board.suite["tasks"])
-    # Controls that the suite has added are among those run, and not among those asked for.
-    count = counted(len({*suite["strategies"], *board.runs["strategy"]}), "strategy")
-    on = ", ".join(tasks) if len(tasks) <= 3 else f"{len(tasks)} tasks"
-    what = f"{count} on {on}, {in_words(suite['seeds'])}"
-    loss = f"Up to {board.margin:g} {'point' if board.margin == 1 else 'points'} less accuracy"
-    return breakable(f"{what}, compared with {suite['reference']}. {loss} count as no worse.")
-
-
-def _contents(keys: list[Key], claims: bool) -> str:
-    if len(keys) < 2:
+def _head(shown: Sequence[Shown], title: str) -> str:
+    """Return the title where there are several tables, with the answer of each; else nothing."""
+    if len(shown) < 2:
         return ""
-    several = len({conditions for _, conditions in keys}) > 1
+    conditions = len({one.key[1] for one in shown}) > 1
     links = "".join(
-        f'<li><a href="#s{number}">{breakable(task)}'
-        f"{f' <small>{escape(conditions)}</small>' if several else ''}</a></li>"
-        for number, (task, conditions) in enumerate(keys)
+        f'<li><a href="#{one.place}">{breakable(one.key[0])}</a>'
+        f"{f' <small>{escape(one.key[1])}</small>' if conditions else ''}: "
+        f"{breakable(one.answer.headline if one.answer else 'no finished run yet')}</li>"
+        for one in shown
     )
-    if claims:
-        links += '<li><a href="#claims">Claims of papers</a></li>'
-    return f'<nav aria-label="Tables"><ul>{links}</ul></nav>'
+    return f'<h1>{escape(title)}</h1><nav aria-label="Tables"><ul>{links}</ul></nav>'
 
 
-def _notes(notes: list[str]) -> str:
-    if not notes:
-        return ""
-    lines = "".join(f"<li>{breakable(note)}</li>" for note in notes)
-    return f'<aside class="notes"><h2>Please note</h2><ul>{lines}</ul></aside>'
+def _sections(shown: Sequence[Shown]) -> str:
+    """Return the part of each table; of many, all but the first are folded."""
+    if not shown:
+        return "<h1>There is no finished run yet.</h1>"
+    if len(shown) == 1:
+        return section(shown[0], "h1")
+    count = len(shown) if len(shown) <= MOST_OPEN else 1
+    told = [section(one, "h2") for one in shown[:count]]
+    told += [folded(f"{one.place}-task", one.key[0], section(one, "h2")) for one in shown[count:]]
+    return "\n".join(told)
+
+
+def _notes(board: Board) -> str:
+    """Return what was split, left out or matched; troubles stand with their tables."""
+    told = {one.text for _, runs in tables(board.runs) for one in troubles(runs, "")}
+    told |= {one.text for one in troubles(board.runs, "")}
+    left = [note for note in board.notes if note not in told]
+    lines = "".join(f"<li>{breakable(note)}</li>" for note in left)
+    return folded(
+        "notes", f"Notes ({len(left)})", f'<ul class="notes">{lines}</ul>' if left else ""
+    )
 
 
 def _claims(board: Board) -> str:
@@ -145,12 +140,13 @@ def _claims(board: Board) -> str:
             f'</p><p class="soft">{breakable(line["strategy"])} {breakable(line["claimed"])}: '
             f"<b>{breakable(line['measured'])}</b></p></div></li>"
         )
-    return (
-        f'<section id="claims"><h2>Claims of papers</h2><p class="soft">{CLAIMS}. '
-        "Differences of less than "
-        f"{board.margin:g} points count as no worse, and as equal.</p>"
-        f'<ul class="said">{lines}</ul></section>'
+    counts = board.claims["verdict"].value_counts(sort=False)
+    told = ", ".join(f"{count} {word}" for word, count in counts.items())
+    body = (
+        f'<p class="soft">{CLAIMS}. Differences of less than {board.margin:g} points count as no '
+        f'worse, and as equal.</p><ul class="said">{lines}</ul>'
     )
+    return folded("claims", f"Claims of papers: {told}", body)
 
 
 _DIFFERS = ' <span class="tag">differs</span>'
@@ -168,7 +164,7 @@ def _conditions(conditions: dict[str, dict[str, Any]]) -> str:
             if key in values
         )
         text += f'<div id="c-{number}"><h3>{escape(name)}</h3><dl>{lines}</dl></div>'
-    return f'<div class="conditions">{text}</div>'
+    return f'<div class="conditions">{text}</div>' if text else ""
 
 
 def _meanings(table: pd.DataFrame) -> str:

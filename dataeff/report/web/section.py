@@ -1,18 +1,25 @@
-"""One table on the page: what is missing, cards, the table itself, charts, the papers beside it."""
+"""One table on the page: its first screen, what went wrong, and all else behind one click each."""
 
+from collections.abc import Sequence
 from html import escape
 
 import pandas as pd
 
-from dataeff.report.board import Board
-from dataeff.report.frames import Key, of_table, seen_on
-from dataeff.report.series import phase_means
-from dataeff.report.web import bars, charts
-from dataeff.report.web.canvas import Chart, Figure, Styles
-from dataeff.report.web.cards import breakable, cards, mark
+from dataeff.report.frames import of_table, seen_on
+from dataeff.report.trouble import Trouble, troubles
+from dataeff.report.web import bars, growth
+from dataeff.report.web.chart import Chart
+from dataeff.report.web.first import facts, first_screen
+from dataeff.report.web.methods import methods
+from dataeff.report.web.shown import Shown
+from dataeff.report.web.svg import icon
+from dataeff.report.web.texts import breakable, command, folded, lines
 from dataeff.report.web.webtable import plain_table, web_table
 from dataeff.report.words import numbers
 
+MOST_CHARTED = 12
+"""Methods that the charts of lines and bars show, those worth most; more nobody tells apart."""
+_MOST_CONTROLS = 4
 _PAPERS = (
     ("accuracy", "accuracy", ".2f %"),
     ("speed-up", "speedup", ".2f x"),
@@ -22,111 +29,91 @@ _PAPERS = (
     ("test loss", "test_loss", ".2f"),
 )
 _LEFT_OUT = (
-    "The charts show the reference, the best by gain, the front and some controls; {} more are in "
-    "the table, and small dots in the first chart."
+    "The charts show the reference, the methods worth most and some yardsticks; {} more are in the "
+    "table."
 )
 
 
-def section(
-    board: Board, number: int, key: Key, part: pd.DataFrame, styles: Styles
-) -> tuple[str, dict[str, Figure]]:
-    """Return the part of a page that is about one table, and what its charts draw, by place.
-
-    `styles` are of those that its charts show.
-    """
-    reference, (task, conditions) = board.suite["reference"], key
-    told = board.suite["tasks"].get(task, {})
-    facts = [str(told[name]) for name in ("dataset", "model") if name in told]
-    counts = {"epochs": "epochs", "batch_size": "rows a batch"}
-    facts += [f"{told[name]:g} {text}" for name, text in counts.items() if name in told]
-    drawn = {f"f{number}-{chart.name}": chart for chart in gallery(board, key, part, styles)}
-    body = [
-        f'<section id="s{number}" class="task"><h2>{breakable(task)}</h2>',
-        f'<p class="soft">{escape(", ".join(facts))} · '
-        f'<a href="#c-{list(board.conditions).index(conditions)}">conditions '
-        f"{escape(conditions)}</a></p>",
-        _progress(board, key, part),
-        cards(part, styles, reference, board.margin),
-        "<h3>All strategies</h3>",
-        web_table(part, styles, reference, number),
-        "".join(f'<p class="soft">{escape(text)}</p>' for text in board.feet.get(key, ())),
-        _charts(drawn, part, styles),
-        _papers(part),
-        "</section>",
-    ]
-    return "\n".join(filter(None, body)), {name: chart.figure for name, chart in drawn.items()}
-
-
-def gallery(board: Board, key: Key, part: pd.DataFrame, styles: Styles) -> list[Chart]:
-    """Return the charts that there is anything for."""
-    curves, classes, composed, runs = (
-        of_table(frame, key)
-        for frame in (board.curves, board.classes, board.compositions, board.runs)
+def section(shown: Shown, heading: str) -> str:
+    """Return the part of a page that is about one table, below a heading (h1 or h2)."""
+    board, place = shown.board, shown.place
+    task, conditions = shown.key
+    number = list(board.conditions).index(conditions) if conditions in board.conditions else 0
+    names = charted(shown)
+    runs = of_table(board.runs, shown.key)
+    several = "" if heading == "h1" else f"<b>{breakable(task)}</b> · "
+    return "\n".join(
+        filter(
+            None,
+            [
+                f'<section id="{place}" class="task"><p class="facts">{several}'
+                f'{escape(facts(shown))} · <a href="#c-{number}">conditions</a></p>',
+                first_screen(shown, heading),
+                trouble_text(troubles(runs, board.suite["commands"][-1])),
+                folded(f"{place}-each", "Each method", methods(shown)),
+                folded(f"{place}-why", "Why: where the time went", _why(shown, names)),
+                folded(f"{place}-curves", "Curves", _curves(shown, names, runs)),
+                folded(
+                    f"{place}-by-class", "Classes", _drawn(shown, [bars.per_class(shown, names)])
+                ),
+                folded(f"{place}-papers", "The papers beside us", _papers(shown.part)),
+                folded(f"{place}-all", "All columns, yardsticks included", _all(shown)),
+                "</section>",
+            ],
+        )
     )
-    curves = curves[curves["strategy"].isin(list(styles))]
-    reference = board.suite["reference"]
-    others = [name for name in styles if name != reference]
-    found = [
-        charts.trade_off(part[part["n"] > 0], styles, reference, board.margin),
-        *(charts.learning(curves, styles, x, seen_on(runs)) for x in ("seconds", "epoch")),
-        bars.phases(phase_means(runs, list(styles))),
-        *(charts.shares(curves, styles, column) for column in ("kept", "mixed")),
-        *(bars.composed(composed, quantity) for quantity in ("speedup", "accuracy")),
-        bars.per_class(bars.class_differences(classes, others), classes),
-    ]
-    return [chart for chart in found if chart]
 
 
-def _progress(board: Board, key: Key, part: pd.DataFrame) -> str:
-    """Say what is missing: seeds, strategies, and why there is no verdict."""
-    asked, said = board.suite["strategies"], []
-    runs = of_table(board.runs, key)
-    # What has diverged or failed has ended too: it is in the column of troubles.
-    ended, seeds = int(runs["strategy"].isin(asked).sum()), board.suite["seeds"]
-    # Until all is settled nobody knows how many: the foot of the table says what is waited for.
-    if isinstance(seeds, int) and ended < seeds * len(asked):
-        wanted = seeds * len(asked)
-        said.append(f"Not complete: {ended} of {wanted} runs have ended; the figures will change.")
-    if absent := [name for name in asked if name not in set(part["strategy"])]:
-        names = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if absent[5:] else "")
-        said.append(f"No run yet: {names}.")
-    if not (part.loc[part["strategy"] == board.suite["reference"], "n"] > 0).any():
-        said.append("The reference has no finished run here: there is nothing to compare with.")
-    elif part["n"].max() == 1:
-        said.append("One seed tells nothing about chance: there are no verdicts and no intervals.")
-    lines = "".join(f"<p>{breakable(text)}</p>" for text in said)
-    return f'<div class="progress" role="status">{lines}</div>' if said else ""
+def charted(shown: Shown) -> list[str]:
+    """Return who is in the charts: the reference, those worth most, some yardsticks."""
+    part = shown.part[shown.part["n"] > 0]
+    control, base = part["control"].astype(bool), part["strategy"] == shown.reference
+    chosen = [*part.loc[base, "strategy"], *part.loc[~control & ~base, "strategy"][:MOST_CHARTED]]
+    return [*chosen, *part.loc[control & ~base, "strategy"][:_MOST_CONTROLS]]
 
 
-def _charts(charts: dict[str, Chart], part: pd.DataFrame, styles: Styles) -> str:
-    if not charts:
-        return "<p>There is nothing to draw yet.</p>"
+def trouble_text(found: Sequence[Trouble]) -> str:
+    """Return what went wrong, each with what to type."""
+    if not found:
+        return ""
+    told = "".join(f"<li><p>{breakable(one.text)}</p>{command(one.cure)}</li>" for one in found)
+    return f'<aside class="trouble" aria-label="What went wrong"><ul>{told}</ul></aside>'
+
+
+def _why(shown: Shown, names: Sequence[str]) -> str:
+    effects = [bars.composed(shown, quantity) for quantity in ("speedup", "accuracy")]
+    return _drawn(shown, [bars.phases(shown, names), *effects])
+
+
+def _curves(shown: Shown, names: Sequence[str], runs: pd.DataFrame) -> str:
+    """Return charts of lines below buttons that leave strategies out of them."""
+    images = seen_on(runs)
+    drawn = [growth.learning(shown, names, x, images) for x in ("seconds", "epoch")]
+    drawn += [growth.shares(shown, names, column) for column in ("kept", "mixed")]
+    if not any(drawn):
+        return ""
     keys = "".join(
-        f'<button type="button" aria-pressed="true" data-key="{style.key}">'
-        f"{mark(style, line=True)}<span>{breakable(name)}</span></button>"
-        for name, style in styles.items()
+        f'<button type="button" aria-pressed="true" data-toggle="{shown.styles[name].key}">'
+        f"{icon(shown.styles[name], line=True)} <span>{breakable(name)}</span></button>"
+        for name in names
     )
-    left = int((part["n"] > 0).sum()) - len(styles)
-    said = f'<p class="soft">{_LEFT_OUT.format(left)}</p>' if left > 0 else ""
-    drawn = "".join(_figure(place, chart) for place, chart in charts.items())
+    left = int((shown.part["n"] > 0).sum()) - len(names)
     return (
-        f'<h3>Charts</h3>{said}<div class="charts" data-charts>'
-        '<div class="legend" role="group" '
-        f'aria-label="Strategies shown in the charts">{keys}</div>'
-        f'<div class="figures-grid">{drawn}</div></div>'
+        lines([_LEFT_OUT.format(left) if left > 0 else ""], "soft")
+        + '<div class="legend" role="group" aria-label="Strategies shown in the charts">'
+        + f"{keys}</div>{_drawn(shown, drawn)}"
     )
 
 
-def _figure(place: str, chart: Chart) -> str:
-    """Return a chart and its words, and folded the numbers behind it that the table has not."""
-    table = "" if chart.table is None else plain_table(chart.table)
-    more = table and f"<details><summary>The numbers</summary>{table}</details>"
-    return (
-        f'<figure class="{"wide" if chart.wide else "half"}"><figcaption><h4>{chart.heading}</h4>'
-        f'<p class="soft">{escape(chart.caption)}</p></figcaption>'
-        f'<div class="plot" id="{place}" style="height:{chart.height}px" role="img" '
-        f'aria-label="{escape(chart.label)}"></div>{more}</figure>'
-    )
+def _drawn(shown: Shown, charts: Sequence[Chart | None]) -> str:
+    texts = "".join(chart.text(shown.place) for chart in charts if chart)
+    return f'<div class="figures">{texts}</div>' if texts else ""
+
+
+def _all(shown: Shown) -> str:
+    feet = shown.board.feet.get(shown.key, ())
+    table = web_table(shown.part, shown.styles, shown.reference, shown.number)
+    return table + "".join(f'<p class="soft">{escape(text)}</p>' for text in feet)
 
 
 def _papers(part: pd.DataFrame) -> str:
@@ -141,8 +128,5 @@ def _papers(part: pd.DataFrame) -> str:
             columns[f"{name}, paper"] = numbers(told[f"published_{column}"], form)
             columns[f"{name}, ours"] = numbers(ours[column], form)
     table = pd.DataFrame({**columns, "source": told["published_source"]})
-    return (
-        "<h3>The papers beside us</h3>"
-        '<p class="soft">Papers used other machines, and mostly other tasks.</p>'
-        + plain_table(table)
-    )
+    remark = '<p class="soft">Papers used other machines, and mostly other tasks.</p>'
+    return remark + plain_table(table)

@@ -9,9 +9,10 @@ import pandas as pd
 from dataeff.report.columns import PAGE, Column
 from dataeff.report.frames import Record, records
 from dataeff.report.stats import interval_of
-from dataeff.report.web.canvas import Styles
-from dataeff.report.web.cards import breakable, mark, verdict
-from dataeff.report.words import gained, limits, on_page
+from dataeff.report.styles import Styles
+from dataeff.report.web.svg import icon
+from dataeff.report.web.texts import breakable, verdict
+from dataeff.report.words import POINTS, gained, limits, on_page
 
 # A longer table scrolls in its own box, below its head.
 _TALL = 20
@@ -54,6 +55,26 @@ def plain_table(table: pd.DataFrame) -> str:
     return _scrolled("Numbers", head, rows, ("scroll", ""))
 
 
+def tinted_table(wide: pd.DataFrame) -> str:
+    """Return a table of differences, strategies down: what is lost and gained has a colour each."""
+    most = max(float(wide.abs().max(axis=None)), 0.5)
+    head = '<th scope="col" class="names">points, class</th>'
+    head += "".join(f'<th scope="col">{escape(str(label))}</th>' for label in wide)
+    rows = []
+    for name, line in wide.iterrows():
+        row = f'<tr><th scope="row">{breakable(name)}</th>'
+        rows.append(row + "".join(_tinted(value, most) for value in line))
+    return _scrolled("Accuracy by class", head, rows, ("scroll", ' class="tinted"'))
+
+
+def _tinted(value: float, most: float) -> str:
+    if not math.isfinite(value):
+        return "<td>–</td>"
+    tone = "gain" if value > 0 else "loss"
+    share = f' class="{tone}" style="--share:{abs(value) / most:.0%}"' if value else ""
+    return f"<td{share}>{on_page(value, POINTS)}</td>"
+
+
 def _scrolled(label: str, head: Iterable[str], rows: Iterable[str], kinds: tuple[str, str]) -> str:
     """Return a table in a box of its own; `kinds` are the class of the box, and of the table."""
     box, table = kinds
@@ -90,7 +111,7 @@ def _cell(column: Column, line: Record, styles: Styles, reference: str) -> str:
     value = line[column.name]
     if column.name == "strategy":
         return (
-            f'<th scope="row"><div class="name">{mark(styles.get(value))}'
+            f'<th scope="row"><div class="name">{icon(styles[value]) if value in styles else ""}'
             f"<span>{breakable(value)}{_tag(line, reference)}</span></div></th>"
         )
     if column.name == "verdict":
