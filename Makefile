@@ -9,7 +9,7 @@ SOAK_MINUTES ?= 30
 
 PYTEST := PYTHONDONTWRITEBYTECODE=1 $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=worksteal
 
-.PHONY: leaderboard test test-all axe bench soak lint clean
+.PHONY: leaderboard test test-all axe bench soak docs lint clean
 
 leaderboard: $(STAMP)  ## run the quickstart suite and print its answer
 	@echo "==> dataeff run quickstart (finished cells are skipped)"
@@ -34,6 +34,12 @@ bench: $(STAMP)  ## measure the trainer against hand-written loops, interleaved
 soak: $(STAMP)  ## kill runs again and again, until their cells end with the numbers of one that was not
 	@echo "==> $(SOAK_ROUNDS) rounds, at most $(SOAK_MINUTES) minutes"
 	@PYTHONDONTWRITEBYTECODE=1 $(BIN)/python benchmarks/soak.py $(SOAK_ROUNDS) $(SOAK_MINUTES)
+
+docs: $(STAMP)  ## build the documentation as a site, in build/docs
+	@$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@echo "==> mkdocs"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "build/docs/index.html"
 
 lint: $(STAMP)  ## check style, format and types
 	@echo "==> ruff"

@@ -35,8 +35,12 @@ class Described:
 
 
 def describe(word: str) -> Described:
-    """Describe a class of `HOMES` without importing it, and torch with it."""
-    name, path = HOMES[word]
+    """Describe a class of `HOMES`."""
+    return described(*HOMES[word])
+
+
+def described(name: str, path: Path) -> Described:
+    """Describe a class of a file without importing it, and torch with it."""
     node = class_node(name, path)
     return Described(name, ast.get_docstring(node) or "", list(_members(node)))
 
