@@ -148,7 +148,8 @@ def test_who_is_off_the_axes_stands_at_the_edge_that_is_nearest():
     def point(name, saved, points):
         return Point(name, Interval(saved, saved, saved), Interval(points, points, points), 0.0)
 
-    told = {"on": (10, 0), "slow": (-60, 0), "low": (10, -9), "both": (-60, -9), "high": (0, 9)}
+    told = {"on": (9.0, 0.0), "slow": (-60.0, 0.0), "low": (9.0, -9.0)}
+    told |= {"both": (-60.0, -9.0), "high": (0.0, 9.0)}
     points = [point(name, *place) for name, place in told.items()]
     trade = Trade(points, [], {}, 0.5, Range(-25, 50), Range(-2, 2))
     found = outliers(trade, (200, 150), 10)

@@ -90,7 +90,7 @@ class _Table:
         self.lines = lines[~added].sort_values("control", kind="stable")
         self.left_out = list(lines.loc[added, "strategy"])
         self.reference = board.suite["reference"]
-        self.labels = labels_of(board.suite, board.table["strategy"])
+        self.labels = labels_of(board.suite, lines["strategy"])
         self.columns = [self._set(column) for column in columns]
 
     def text(self) -> str:

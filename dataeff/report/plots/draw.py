@@ -15,8 +15,8 @@ from dataeff.report.board import Board
 from dataeff.report.frames import Key, tables
 from dataeff.report.plots.layout import Ground
 from dataeff.report.plots.learning import learning, shares
-from dataeff.report.plots.shown import Drawn, Shown
 from dataeff.report.plots.stacks import phases
+from dataeff.report.plots.subject import Drawn, Shown
 from dataeff.report.plots.trade_off import trade_off
 from dataeff.sheet import SHEETS, save, style_of
 

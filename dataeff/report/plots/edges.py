@@ -26,9 +26,9 @@ class Outlier(NamedTuple):
 def side_of(point: Point, trade: Trade) -> str:
     """Return the edge at which a point stands; nothing where it is on the axes."""
     x, y = point.saved.mean, point.points.mean
-    if not trade.up.low <= y <= trade.up.high:
+    if y not in trade.up:
         return "low" if y < trade.up.low else "high"
-    if not trade.across.low <= x <= trade.across.high:
+    if x not in trade.across:
         return "left" if x < trade.across.low else "right"
     return ""
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dataeff.report.plots.lettering import INCH, LEADING, SOFT, size_of, width_of
-from dataeff.report.plots.shown import Entry
+from dataeff.report.plots.subject import Entry
 from dataeff.sheet import Sheet
 
 # Of a key, in sizes of its letters: what a mark takes before its name, and what parts columns.

@@ -9,7 +9,7 @@ from dataeff.report.frames import seen_on
 from dataeff.report.placing import Box, spaced
 from dataeff.report.plots.layout import Ground
 from dataeff.report.plots.lettering import Lettering, Wish, height_of, width_of
-from dataeff.report.plots.shown import Drawn, Entry, Shown
+from dataeff.report.plots.subject import Drawn, Entry, Shown
 from dataeff.report.series import focus, means
 
 if TYPE_CHECKING:

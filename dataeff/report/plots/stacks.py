@@ -8,7 +8,7 @@ from dataeff.report.compare import PHASES
 from dataeff.report.placing import Box
 from dataeff.report.plots.layout import Ground
 from dataeff.report.plots.lettering import INK, Lettering, Looks, height_of, size_of, width_of
-from dataeff.report.plots.shown import Drawn, Entry, Shown
+from dataeff.report.plots.subject import Drawn, Entry, Shown
 from dataeff.report.series import phase_means
 
 # The network's own work in blue and black, whatever comes on top in the warm colours.

@@ -11,7 +11,7 @@ from dataeff.report.placing import Box
 from dataeff.report.plots.edges import TURNS, depths_of, outliers, side_of, stretched
 from dataeff.report.plots.layout import Ground
 from dataeff.report.plots.lettering import PALE, SOFT, Lettering, Looks, Wish, size_of
-from dataeff.report.plots.shown import UNNAMED, Drawn, Entry, Shown
+from dataeff.report.plots.subject import UNNAMED, Drawn, Entry, Shown
 from dataeff.report.styles import label_of
 from dataeff.report.trade import Point, Range, Trade, trade_of
 
@@ -201,9 +201,9 @@ class _TradeOff:
         """Return the name of a point, and of one that is off the axes where it is."""
         x, y = point.saved.mean, point.points.mean
         said = [self.shown.label(point.strategy)]
-        if self.trade.across.clipped(x) != x:
+        if x not in self.trade.across:
             said.append(f"{_signed(x, '.0f')}%")
-        if self.trade.up.clipped(y) != y:
+        if y not in self.trade.up:
             said.append(_signed(y, "+.1f"))
         return " ".join(said)
 

@@ -58,8 +58,8 @@ class Shown:
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """Return what each strategy is called."""
-        return labels_of(self.board.suite, self.board.table["strategy"])
+        """Return what each strategy is called, as on the page of this table."""
+        return labels_of(self.board.suite, of_table(self.board.table, self.key)["strategy"])
 
     @property
     def _run(self) -> list[str]:
