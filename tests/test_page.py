@@ -318,6 +318,16 @@ def test_what_went_wrong_stands_below_the_first_screen_with_what_to_type():
     assert "<aside" not in read(boards.board())[0]
 
 
+def test_who_has_failed_says_so_in_the_place_of_a_verdict():
+    board = boards.without_runs(boards.board(), "amp")
+    columns = {SAVES: "", KEEPS: "", BEATS: "", "verdict": "no verdict", "trouble": "5 failed"}
+    board = boards.changed(board, **{name: {"amp": word} for name, word in columns.items()})
+    text, _ = read(board)
+    line = first_screen(text).partition('title="amp"')[2].partition("</tr>")[0]
+    assert plain(line).endswith("5 failed")
+    assert "no verdict" not in line
+
+
 def test_what_has_not_ended_and_the_time_left_are_said_first():
     left = Missing(("digits", "99372ed4"), 10, 12, 5, [], 240.0, "dataeff run hand")
     text, page = read(boards.board(missing=[left]))

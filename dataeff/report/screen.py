@@ -11,7 +11,16 @@ from dataeff.report.frames import Key, Record, of_table, records, tables, title
 from dataeff.report.missing import still_missing
 from dataeff.report.stats import Interval, interval_of
 from dataeff.report.terminal import aligned
-from dataeff.report.words import POINTS, gained, limits, number, percent, points, saved
+from dataeff.report.words import (
+    POINTS,
+    gained,
+    limits,
+    number,
+    percent,
+    points,
+    saved,
+    verdict_of,
+)
 
 LINES, WIDTH = 24, 80
 """What a terminal shows at once, at the least."""
@@ -81,7 +90,7 @@ def _lines(methods: Sequence[Record], width: int) -> list[Line]:
     if not methods:
         return []
     names = [line["strategy"] for line in methods]
-    verdicts = [line["verdict"] or line["trouble"] or "-" for line in methods]
+    verdicts = [verdict_of(line) or "-" for line in methods]
     for room, forms in _FORMS:
         numbers = [[form(line) for line in methods] for form in forms]
         # The verdict's head is the last one, however many columns there is room for.

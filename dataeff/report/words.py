@@ -132,6 +132,11 @@ def _words(told: Verdicts, i: int, diverged: str) -> str:
     )
 
 
+def verdict_of(line: Record) -> str:
+    """Return the verdict on a line; of who has no finished run, what went wrong."""
+    return ("" if line["n"] else line["trouble"]) or line["verdict"] or line["trouble"]
+
+
 def diverged_in(count: int, ended: int) -> str:
     """Return in how many of its seeds a strategy diverged, or nothing."""
     return f"diverged in {count} of {ended}" if count else ""

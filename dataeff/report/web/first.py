@@ -119,7 +119,8 @@ def _line(shown: Shown, line: Record) -> str:
         figure(interval_of(line, "difference"), "+z.1f"),
         figure(interval_of(line, "gain"), "+z.1f"),
     ]
-    trouble = f"<small>{breakable(line['trouble'])}</small>" if line["trouble"] else ""
+    beside = line["trouble"] if line["n"] else ""
+    trouble = f"<small>{breakable(beside)}</small>" if beside else ""
     told = "".join(f'<td role="cell">{cell}</td>' for cell in cells)
     return (
         f'<tr role="row" data-look="{style.key}"><th scope="row" role="rowheader" class="names">'

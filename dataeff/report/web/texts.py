@@ -7,6 +7,7 @@ from html import escape
 
 from dataeff.report.frames import Record
 from dataeff.report.stats import Interval
+from dataeff.report.words import verdict_of
 from dataeff.report.worth import BEATS, KEEPS, SAVES, Sure
 
 # A tone has a colour and a shape, so that neither is needed to read it.
@@ -68,7 +69,7 @@ def command(text: str) -> str:
 
 def verdict(line: Record) -> str:
     """Return the verdict of a line, with its shape; what has no runs says so."""
-    return toned(line["verdict"] or ("no verdict" if line["n"] else "no finished run yet"))
+    return toned(verdict_of(line) or ("no verdict" if line["n"] else "no finished run yet"))
 
 
 def toned(text: str) -> str:
@@ -81,7 +82,7 @@ def toned(text: str) -> str:
 def evidence(line: Record) -> str:
     """Return in dots and words how sure the questions of a method are answered."""
     told = [_dot(question, line[question]) for question in _WORDS if line[question]]
-    return "".join(told) or escape(line["verdict"] or "–")
+    return "".join(told) or escape(verdict_of(line) or "–")
 
 
 def _dot(question: str, sure: str) -> str:
