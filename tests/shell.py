@@ -1,5 +1,8 @@
 """The command line as tests call it."""
 
+import sys
+from unittest.mock import patch
+
 from click.testing import CliRunner
 
 from dataeff.cli import main
@@ -7,7 +10,9 @@ from dataeff.cli import main
 
 def call(*arguments):
     """Call dataeff as a shell would; an exception that nobody caught is raised here."""
-    return CliRunner().invoke(main, [str(part) for part in arguments], catch_exceptions=False)
+    words = [str(part) for part in arguments]
+    with patch.object(sys, "argv", ["dataeff", *words]):
+        return CliRunner().invoke(main, words, catch_exceptions=False)
 
 
 def ok(*arguments):

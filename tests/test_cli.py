@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import shlex
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -211,7 +212,9 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch):
     assert result.exit_code == 130
     *_, first, last = result.stderr.splitlines()
     assert first == "Stopped. The same command goes on from the last finished epoch."
-    assert last.startswith("5 of 5 cells missing for the look at 5 seeds: dataeff ")
+    again = [word for word in ADHOC if word != "--in-process"]
+    typed = shlex.join(["dataeff", *again, "-s", "baseline"])
+    assert last == f"5 of 5 cells missing for the look at 5 seeds: {typed}"
 
 
 def test_ctrl_c_while_reading_promises_nothing(monkeypatch):

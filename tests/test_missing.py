@@ -267,7 +267,14 @@ def test_before_anything_has_ended_a_run_that_stops_says_what_it_was_asked_for(t
     assert Looking(folder.path).missing() == "4 of 4 cells missing: dataeff run hand"
 
 
-PROGRAM = "import sys; from dataeff.cli import main; sys.argv[0] = 'dataeff'; main()"
+# What is started in the background of a shell may have been told to ignore Ctrl-C.
+PROGRAM = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv[0] = "dataeff"
+from dataeff.cli import main
+main()
+"""
 TASK = ["--dataset", "synthetic[samples=90,test_samples=20,classes=4,size=8]", "--model", "tiny"]
 TASK += ["--epochs", "3", "--set", "batch_size=16", "--device", "cpu", "--name", "long"]
 LONG = ["run", *TASK, "--seeds", "500", "--no-controls", "-s", "baseline", "-s", "random_backprop"]
