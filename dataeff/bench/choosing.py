@@ -30,8 +30,8 @@ from dataeff.training.task import Task
 _TIE = 0.03
 # Seconds of a measurement, and how often each is taken, in turn with the other: machines drift.
 _LONG, _DUELS = 0.5, 3
-# The same of a calibration; where batches take long, fewer have to do.
-_SHORT, _PAIRS, _FEWEST, _PATIENCE = 0.2, 8, 3, 20.0
+# The same of a calibration, in slices; where batches take long, fewer pairs have to do.
+_SLICE, _SLICES, _PAIRS, _FEWEST, _PATIENCE = 0.05, 7, 8, 3, 20.0
 
 
 def choose_lanes(desk: Desk, suite: Suite, settings: Settings) -> str:
@@ -135,10 +135,17 @@ class Crew:
         """Return the rows per second of all, training at once."""
         return sum(self._pool.map(lambda part: self._pace(part, 1.0, seconds), self._parts))
 
-    def ratio(self, seconds: float) -> float:
-        """Return how two loads compare on the first: whole batches to half ones, in rows."""
-        whole, half = (self._pace(self._parts[0], share, seconds) for share in (1.0, 0.5))
-        return whole / half
+    def ratio(self, slices: int = 1) -> float:
+        """Return how two loads compare on the first: whole batches to half ones, in rows.
+
+        They are trained in turn, in short slices of which the median counts: a machine that drifts,
+        or takes a moment away, would tell of itself.
+        """
+        paces = [
+            [self._pace(self._parts[0], share, _SLICE) for share in (1.0, 0.5)]
+            for _ in range(slices)
+        ]
+        return median(whole / half for whole, half in paces)
 
     @contextmanager
     def busy(self) -> Iterator[None]:
@@ -184,9 +191,9 @@ def _duel(desk: Desk, settings: Settings, task: Task, counts: Sequence[int]) -> 
 def _ratios(crew: Crew) -> list[tuple[float, float]]:
     """Return how two loads compare while other lanes are idle, and while they are busy; in turn."""
     began, found = perf_counter(), list[tuple[float, float]]()
-    crew.ratio(0.0)
+    crew.ratio()
     while len(found) < _PAIRS and (len(found) < _FEWEST or perf_counter() - began < _PATIENCE):
-        idle = crew.ratio(_SHORT)
+        idle = crew.ratio(_SLICES)
         with crew.busy():
-            found.append((idle, crew.ratio(_SHORT)))
+            found.append((idle, crew.ratio(_SLICES)))
     return found
