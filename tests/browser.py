@@ -10,13 +10,49 @@ import shutil
 import subprocess
 import tempfile
 import time
+from pathlib import Path
+
+import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+PHONE, DESKTOP = (390, 844), (1440, 900)
+AXE = Path(__file__).parent.parent / ".venv" / "node_modules" / "axe-core" / "axe.min.js"
+# Boxes of the labels of a chart that are shown, and pairs of them that share anything.
+OVERLAPS = """(() => {
+    const seen = (node) => getComputedStyle(node).visibility === "visible";
+    const pairs = [];
+    for (const chart of document.querySelectorAll("svg.chart")) {
+        if (!chart.getBoundingClientRect().width) continue;
+        const texts = [...chart.querySelectorAll("text")].filter(seen);
+        const boxes = texts.map((text) => text.getBoundingClientRect());
+        boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b, j) => {
+            const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+            const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+            // What a line of text reserves above and below its letters may meet.
+            if (across > 1 && down > 4) pairs.push(
+                `${texts[i].textContent} | ${texts[i + j + 1].textContent}`);
+        }));
+    }
+    return pairs;
+})()"""
+OPEN_ALL = "document.querySelectorAll('details').forEach((fold) => { fold.open = true; })"
+SERIOUS = """axe.run().then((told) => told.violations
+    .filter((one) => ["serious", "critical"].includes(one.impact))
+    .map((one) => `${one.id}: ${one.nodes.map((node) => node.html).slice(0, 3)}`))"""
 
 
 def installed():
     """Return the path of a Chromium, or None."""
     return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+def serious(tab):
+    """Return what axe finds on all of a page that keeps somebody from using it."""
+    if not AXE.exists():
+        pytest.skip("axe-core is not there: make axe")
+    tab.run(OPEN_ALL)
+    tab.run(AXE.read_text() + "; undefined")
+    return tab.run(SERIOUS)
 
 
 class Browser:

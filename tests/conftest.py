@@ -9,6 +9,7 @@ from pathlib import Path
 # Before torch is imported, and for the processes that tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import browser
 import hypothesis
 import pytest
 import torch
@@ -121,3 +122,12 @@ def _away_from_the_checkout(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("DATAEFF_RESULTS", "DATAEFF_LOAD_PLUGINS"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="module")
+def tab():
+    """Return a tab of a browser, for the tests of one file."""
+    if browser.installed() is None:
+        pytest.skip("no chromium, chromium-browser or google-chrome is on the PATH")
+    with browser.Browser() as opened:
+        yield opened

@@ -5,26 +5,15 @@ import threading
 from pathlib import Path
 
 import boards
-import browser
 import pytest
+from browser import DESKTOP, OPEN_ALL, OVERLAPS, PHONE, serious
 from pages import HOSTILE, hostile
 
 from dataeff.report.board import read_board
 from dataeff.report.web.page import page_text, write_report
 from dataeff.report.web.serve import make_server
 
-ROOT = Path(__file__).parent.parent
-PUBLISHED = ROOT / "results" / "published"
-AXE = ROOT / ".venv" / "node_modules" / "axe-core" / "axe.min.js"
-PHONE, DESKTOP = (390, 844), (1440, 900)
-
-
-@pytest.fixture(scope="module")
-def tab():
-    if browser.installed() is None:
-        pytest.skip("no chromium, chromium-browser or google-chrome is on the PATH")
-    with browser.Browser() as opened:
-        yield opened
+PUBLISHED = Path(__file__).parent.parent / "results" / "published"
 
 
 @pytest.fixture
@@ -59,25 +48,6 @@ BOARDS = {
     "quickstart": lambda: read_board(PUBLISHED / "quickstart"),
     "zoo": lambda: read_board(PUBLISHED / "selection-zoo-mini"),
 }
-# Boxes of the labels of a chart that are shown, and pairs of them that share anything.
-OVERLAPS = """(() => {
-    const seen = (node) => getComputedStyle(node).visibility === "visible";
-    const pairs = [];
-    for (const chart of document.querySelectorAll("svg.chart")) {
-        if (!chart.getBoundingClientRect().width) continue;
-        const texts = [...chart.querySelectorAll("text")].filter(seen);
-        const boxes = texts.map((text) => text.getBoundingClientRect());
-        boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b, j) => {
-            const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
-            const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
-            // What a line of text reserves above and below its letters may meet.
-            if (across > 1 && down > 4) pairs.push(
-                `${texts[i].textContent} | ${texts[i + j + 1].textContent}`);
-        }));
-    }
-    return pairs;
-})()"""
-OPEN_ALL = "document.querySelectorAll('details').forEach((fold) => { fold.open = true; })"
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
@@ -103,17 +73,7 @@ def test_answer_and_chart_are_on_the_first_screen(shown, name, size, most):
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("name", ["usual", "zoo"])
 def test_axe_finds_nothing_serious(shown, name, dark):
-    if not AXE.exists():
-        pytest.skip("axe-core is not there: make axe")
-    tab = shown(BOARDS[name](), dark=dark)
-    tab.run(OPEN_ALL)
-    tab.run(AXE.read_text() + "; undefined")
-    found = tab.run(
-        "axe.run().then((told) => told.violations"
-        ".filter((one) => ['serious', 'critical'].includes(one.impact))"
-        ".map((one) => `${one.id}: ${one.nodes.map((node) => node.html).slice(0, 3)}`))"
-    )
-    assert found == []
+    assert serious(shown(BOARDS[name](), dark=dark)) == []
 
 
 # What it does ------------------------------------------------------------------------------------

@@ -89,13 +89,18 @@ def labels_of(suite: Mapping[str, Any], strategies: Iterable[str]) -> dict[str, 
     """
     names, alike = list(dict.fromkeys(strategies)), defaultdict(list)
     for name in names:
-        alike["+".join(part.partition("[")[0] for part in split_parts(name))].append(name)
+        alike["+".join(parts_of(name))].append(name)
     told = {name: label for group in alike.values() for name, label in _told_apart(group).items()}
     given = {name: label_of(suite, name) for name in names}
     labels = {name: told[name] if given[name] == name else given[name] for name in names}
     # A short name may be what another one is called without its parameters.
     known = Counter(labels.values())
     return {name: label if known[label] == 1 else given[name] for name, label in labels.items()}
+
+
+def parts_of(strategy: str) -> list[str]:
+    """Return the names of what a strategy is composed of, without their parameters."""
+    return [part.partition("[")[0] for part in split_parts(strategy)]
 
 
 def _told_apart(names: Sequence[str]) -> dict[str, str]:

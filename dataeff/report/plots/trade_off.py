@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dataeff.notation import pattern_of, split_parts
+from dataeff.notation import pattern_of
 from dataeff.plural import counted
 from dataeff.report.placing import Box
 from dataeff.report.plots.edges import TURNS, depths_of, outliers, side_of, stretched
 from dataeff.report.plots.layout import Ground
 from dataeff.report.plots.lettering import PALE, SOFT, Lettering, Looks, Wish, size_of
 from dataeff.report.plots.subject import UNNAMED, Drawn, Entry, Shown
-from dataeff.report.styles import label_of
+from dataeff.report.styles import label_of, parts_of
 from dataeff.report.trade import Point, Range, Trade, trade_of
 
 CROSSES = 8
@@ -215,7 +215,7 @@ class _TradeOff:
         for place, (kind, line) in enumerate(self.trade.lines.items()):
             text = label_of(self.shown.board.suite, kind)
             if text == kind:
-                bare = "+".join(part.partition("[")[0] for part in split_parts(kind))
+                bare = "+".join(parts_of(kind))
                 text = f"training less\n({bare})" if len(self.trade.lines) > 1 else "training less"
             if box := self.letters.find_along(text, [self.letters.at(*at) for at in line]):
                 self.letters.write(text, box, color=SOFT)

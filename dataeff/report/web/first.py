@@ -6,17 +6,15 @@ from html import escape
 from dataeff.plural import counted
 from dataeff.report.answer import Answer
 from dataeff.report.frames import Record
-from dataeff.report.stats import Interval, interval_of
 from dataeff.report.trade import trade_of
 from dataeff.report.web import svg
+from dataeff.report.web.five import five_cells, five_columns
 from dataeff.report.web.shown import Shown
-from dataeff.report.web.texts import LEGEND, breakable, evidence, figure, lines
+from dataeff.report.web.texts import LEGEND, breakable, lines
 from dataeff.report.web.tradeoff import trade_off
-from dataeff.report.words import saved
 
 MOST_LINES = 8
 """Methods that the first screen shows, those worth most; the others are a click away."""
-_HEADS = ("method", "time saved, %", "accuracy, points", "vs training less", "evidence")
 
 
 def first_screen(shown: Shown, heading: str) -> str:
@@ -29,19 +27,22 @@ def first_screen(shown: Shown, heading: str) -> str:
 
 def facts(shown: Shown) -> str:
     """Return what was compared on, in one line: the task, how often, and where."""
-    board, (task, conditions) = shown.board, shown.key
-    told = board.suite["tasks"].get(task, {})
+    where = shown.board.conditions.get(shown.key[1], {})
+    threads = where.get("threads")
+    place = [shown.machine] if shown.machine else []
+    place += [counted(int(threads), "thread")] if threads and where.get("device") == "cpu" else []
+    return " · ".join(filter(None, [task_facts(shown), ", ".join(place)]))
+
+
+def task_facts(shown: Shown) -> str:
+    """Return what was compared on: dataset, network, length of training, and how often."""
+    told = shown.board.suite["tasks"].get(shown.key[0], {})
+    # A dataset with parameters is wanted whole: it is what is typed.
     said = [str(told[name]) for name in ("dataset", "model") if name in told]
     said += [f"{told['epochs']:g} epochs"] if "epochs" in told else []
     most = int(shown.part["n"].max()) if len(shown.part) else 0
     said += [counted(most, "seed")] if most else []
-    where = board.conditions.get(conditions, {})
-    device = where.get("cpu") if where.get("device") == "cpu" else where.get("device")
-    threads = where.get("threads")
-    place = [str(device)] if device else []
-    place += [counted(int(threads), "thread")] if threads and where.get("device") == "cpu" else []
-    # A dataset with parameters is wanted whole: it is what is typed.
-    return " · ".join(filter(None, [", ".join(said), ", ".join(place)]))
+    return ", ".join(said)
 
 
 def _answer(shown: Shown, heading: str) -> str:
@@ -94,37 +95,14 @@ def _methods(shown: Shown) -> str:
 
 
 def _table(shown: Shown, methods: Sequence[Record]) -> str:
-    head = "".join(
-        f'<th scope="col" role="columnheader"{_css(place)}>{text}</th>'
-        for place, text in enumerate(_HEADS)
-    )
-    body = "".join(_line(shown, line) for line in methods)
-    # Roles are said: on phones lines are no longer drawn as those of a table.
-    return (
-        '<table role="table" class="five"><thead role="rowgroup"><tr role="row">'
-        f'{head}</tr></thead><tbody role="rowgroup">{body}</tbody></table>'
-    )
-
-
-def _css(place: int) -> str:
-    return {0: ' class="names"', 4: ' class="says"'}.get(place, "")
+    return five_columns("method", (_line(shown, line) for line in methods))
 
 
 def _line(shown: Shown, line: Record) -> str:
     name = line["strategy"]
     style = shown.styles[name]
-    time = saved(interval_of(line, "speedup")) if line["speedup"] > 0 else None
-    cells = [
-        figure(Interval(*(100 * end for end in time)), "z.0f") if time else "–",
-        figure(interval_of(line, "difference"), "+z.1f"),
-        figure(interval_of(line, "gain"), "+z.1f"),
-    ]
     beside = line["trouble"] if line["n"] else ""
     trouble = f"<small>{breakable(beside)}</small>" if beside else ""
-    told = "".join(f'<td role="cell">{cell}</td>' for cell in cells)
-    return (
-        f'<tr role="row" data-look="{style.key}"><th scope="row" role="rowheader" class="names">'
-        f'{svg.icon(style)} <a href="#{shown.anchors[name]}" title="{escape(name)}">'
-        f"{breakable(shown.labels[name])}</a>{trouble}</th>"
-        f'{told}<td role="cell" class="says">{evidence(line)}</td></tr>'
-    )
+    link = f'<a href="#{shown.anchors[name]}" title="{escape(name)}">'
+    told = f"{svg.icon(style)} {link}{breakable(shown.labels[name])}</a>{trouble}"
+    return five_cells(line, told, style.key)

@@ -4,6 +4,7 @@ import math
 from html import escape
 
 from dataeff.report.frames import Record
+from dataeff.report.styles import parts_of
 from dataeff.report.web import svg
 from dataeff.report.web.shown import Shown
 from dataeff.report.web.texts import breakable, lines, questions, verdict
@@ -20,11 +21,16 @@ def _method(shown: Shown, line: Record) -> str:
     off = "" if math.isnan(line["oracle"]) else "Part of its work is off the clock."
     contended = line["contended"] > 0
     busy = f"Contended: {line['contended']:.0f} runs." if contended else ""
+    pages = "".join(
+        f' <a href="{escape(page)}">{breakable(part)} elsewhere</a>'
+        for part in parts_of(name)
+        if (page := shown.elsewhere.get(part))
+    )
     against = f"{line['against_line'].capitalize()}." if line["against_line"] else ""
     return (
         f'<article class="method" id="{anchor}"><h4>{svg.icon(shown.styles[name])} '
         f'{breakable(name)} <a class="here" href="#{anchor}" '
-        f'aria-label="Link to {escape(name)}"><span aria-hidden="true">#</span></a></h4>'
+        f'aria-label="Link to {escape(name)}"><span aria-hidden="true">#</span></a>{pages}</h4>'
         f"<p>{verdict(line)}</p>{questions(line)}{lines([line['sentence'], against])}"
         f"{lines([off, line['trouble'], line['note'], busy], 'soft')}</article>"
     )

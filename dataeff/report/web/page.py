@@ -3,7 +3,8 @@
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -16,11 +17,10 @@ from dataeff.files import finite, make_way, write_text
 from dataeff.report.board import Board, differing, places
 from dataeff.report.frames import records, tables
 from dataeff.report.missing import still_missing
-from dataeff.report.styles import styles_of
 from dataeff.report.tables import list_checksums
 from dataeff.report.trouble import troubles
 from dataeff.report.web.section import section
-from dataeff.report.web.shown import Shown
+from dataeff.report.web.shown import Shown, shown_of
 from dataeff.report.web.texts import breakable, command, folded, toned
 from dataeff.report.web.webtable import used_columns
 from dataeff.report.words import CLAIMS
@@ -37,18 +37,35 @@ def write_report(folder: Path, board: Board) -> Path:
     return folder / "report.html"
 
 
-def page_text(board: Board) -> str:
+@dataclass(frozen=True)
+class Around:
+    """What a page has around it where it is one of many, in HTML.
+
+    `home` leads to the page of all, `about` goes into its head, `more` can be downloaded too;
+    `elsewhere` are the pages of strategies.
+    """
+
+    home: str = "dataeff"
+    about: str = ""
+    more: str = ""
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+
+
+_ALONE = Around()
+
+
+def page_text(board: Board, around: Around = _ALONE) -> str:
     """Return the page: the same text for the same board."""
-    given = styles_of(board.suite, board.table)
-    shown = [
-        Shown(board, key, number, given) for number, (key, _) in enumerate(tables(board.table))
-    ]
+    shown = shown_of(board, around.elsewhere)
     title = board.suite.get("title") or board.suite["name"]
     script = asset("page.js")
     text = Template(asset("page.html")).substitute(
         title=escape(title),
         name=escape(board.suite["name"]),
         policy=policy(script),
+        home=around.home,
+        about=around.about,
+        more=around.more,
         style=asset("page.css"),
         script=script,
         missing=_missing(board),
