@@ -88,6 +88,7 @@ def test_every_figure_is_a_picture_a_table_and_a_line(drawn):
     assert not list(folder.rglob("*.partial"))
 
 
+@pytest.mark.long
 def test_each_run_is_trained_once_whatever_needs_it(drawn):
     names = trained(drawn[1])
     assert len(names) == len(set(names)) == 11

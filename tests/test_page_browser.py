@@ -70,6 +70,7 @@ def test_answer_and_chart_are_on_the_first_screen(shown, name, size, most):
     assert tab.run(f"Math.max(...{ends}.map((e) => e.getBoundingClientRect().bottom))") <= most
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("name", ["usual", "zoo"])
 def test_axe_finds_nothing_serious(shown, name, dark):

@@ -282,5 +282,5 @@ def test_the_command_draws_for_a_place_and_says_what_the_caption_may(tmp_path):
         "plot", folder, "--for", "column", "--format", "pdf", "--figure", "time", "--out", out
     )
     assert f"Written: {out / 'time-column.pdf'}" in said
-    assert "  Accuracy against time, digits, 5 seeds. Mean and range of seeds." in said
+    assert "  Accuracy against time, digits, 5 seeds. Mean and range of seeds" in said
     assert "column" in mistake("plot", folder, "--for", "colum")

@@ -38,6 +38,7 @@ def shown(tab, site):
     assert not [url for url in tab.requests if not url.startswith(("file:", "data:"))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize("name", PAGES)
 def test_nothing_collides_and_no_page_scrolls_sideways(shown, name, size):
@@ -46,6 +47,7 @@ def test_nothing_collides_and_no_page_scrolls_sideways(shown, name, size):
     assert tab.run("document.documentElement.scrollWidth") <= size[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("name", ["index", "method"])
 def test_axe_finds_nothing_serious(shown, name, dark):
