@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from pydantic import Field, PydanticUserError, TypeAdapter, ValidationError
 
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
+from dataeff.imported import imported, is_place
 from dataeff.names import check_registered
 from dataeff.notation import FREE, format_part, format_value
 from dataeff.sources import digest
@@ -238,7 +239,18 @@ class Registry(dict[str, Entry]):
         same = [entry.name for entry in self.values() if entry.factory is factory]
         self[name] = Entry(self.kind, name, factory, source, *same[:1])
 
+    def find(self, name: str) -> Entry | None:
+        """Return what is registered by a name, or stands at a place; None where there is neither.
+
+        Own code that stands at a place, `my_module:make_net`, need not be registered.
+        """
+        if name in self or self.kind not in ("dataset", "model") or not is_place(name):
+            return self.get(name)
+        return Entry(self.kind, name, imported(name), name.partition(":")[0])
+
     def __missing__(self, name: str) -> Entry:
+        if found := self.find(name):
+            return found
         special = {"strategy": "strategies", "analysis": "analyze"}
         listing = special.get(self.kind, f"{self.kind}s")
         hint = did_you_mean(name, self)
