@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dataeff.data import ImageSet
+    from dataeff.door.compare import compare
+    from dataeff.door.result import Result, read
+    from dataeff.door.train import train
     from dataeff.errors import DataeffError, StrategyConflict, StrategyError
     from dataeff.hookspecs import hookimpl
     from dataeff.registry import Share, portion
@@ -19,19 +22,26 @@ __all__ = [
     "DataeffError",
     "ImageSet",
     "Plan",
+    "Result",
     "Run",
     "Share",
     "Strategy",
     "StrategyConflict",
     "StrategyError",
+    "compare",
     "hookimpl",
     "is_accelerated",
     "portion",
+    "read",
+    "train",
 ]
 
 # Imported when asked for: reading results needs no torch, which takes longer than all the rest.
 _HOMES = {
     "dataeff.data": ("ImageSet",),
+    "dataeff.door.compare": ("compare",),
+    "dataeff.door.result": ("Result", "read"),
+    "dataeff.door.train": ("train",),
     "dataeff.errors": ("DataeffError", "StrategyConflict", "StrategyError"),
     "dataeff.hookspecs": ("hookimpl",),
     "dataeff.registry": ("Share", "portion"),

@@ -61,7 +61,7 @@ def _no_training(monkeypatch):
     def trained(*arguments, **options):
         raise Trained
 
-    monkeypatch.setattr("dataeff.bench.runner.run_cells", trained)
+    monkeypatch.setattr("dataeff.door.running.run_cells", trained)
     folder = Folder(Path("results/hand"))
     for seed in range(3):
         folder.add("base", seed, 90 + seed)

@@ -225,7 +225,7 @@ def test_any_results_folder_is_inside(text):
     [
         (
             adhoc(),
-            "dataeff.bench.runner.run_cells",
+            "dataeff.door.running.run_cells",
             " The same command goes on from the last finished epoch.",
         ),
         (["leaderboard", "hand"], "dataeff.cli.leaderboard.results_folder", ""),

@@ -235,7 +235,7 @@ def test_a_suite_is_registered_by_the_path_of_its_file():
 
 def test_a_long_comparison_has_a_short_folder_of_its_own(monkeypatch):
     made = []
-    monkeypatch.setattr("dataeff.bench.runner.run_cells", lambda *given: made.append(given[0]))
+    monkeypatch.setattr("dataeff.door.running.run_cells", lambda *given: made.append(given[0]))
     task = ["-m", "tiny", "--epochs", "1", "-s", "baseline", "--seeds", "1", "--no-controls"]
     for noise in ("0.1", "0.2"):
         places = "synthetic[samples=90,test_samples=20,classes=4,size=8,label_noise=" + noise

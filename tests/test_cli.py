@@ -207,7 +207,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch):
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dataeff.bench.runner.run_cells", interrupt)
+    monkeypatch.setattr("dataeff.door.running.run_cells", interrupt)
     result = call(*ADHOC, "-s", "baseline")
     assert result.exit_code == 130
     *_, first, last = result.stderr.splitlines()
@@ -227,7 +227,7 @@ def test_ctrl_c_while_reading_promises_nothing(monkeypatch):
 
 def test_options_reach_the_runner(monkeypatch, tmp_path):
     seen = []
-    monkeypatch.setattr("dataeff.bench.runner.run_cells", lambda c, lab, s, *more: seen.append(s))
+    monkeypatch.setattr("dataeff.door.running.run_cells", lambda c, lab, s, *more: seen.append(s))
     options = ["--timeout", "7", "--results", "there", "--data-root", "data", "--device", "cpu"]
     call(*TASK, "-s", "baseline", *options)
     assert seen == [Settings(Path("there"), "cpu", Path("data"), (), False, 7.0)]

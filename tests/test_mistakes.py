@@ -282,7 +282,7 @@ def _loose():
 
 @pytest.fixture
 def _no_training(monkeypatch):
-    monkeypatch.setattr("dataeff.bench.runner.run_cells", lambda *arguments: pytest.fail("trained"))
+    monkeypatch.setattr("dataeff.door.running.run_cells", lambda *arguments: pytest.fail("trained"))
 
 
 @pytest.mark.usefixtures("_loose", "_no_training")
@@ -331,7 +331,7 @@ def test_a_setup_that_crashes_ends_its_own_cell_alone():
 @pytest.mark.usefixtures("_loose")
 def test_a_pattern_is_refused_where_its_search_could_not_begin(monkeypatch):
     ran = []
-    monkeypatch.setattr("dataeff.bench.runner.run_cells", lambda *arguments: ran.append(arguments))
+    monkeypatch.setattr("dataeff.door.running.run_cells", lambda *arguments: ran.append(arguments))
     match = ["--match", "baseline"]
     told = mistake(*ADHOC, *match, "-s", "choosy[below=0.9,keep=?]")
     assert told.endswith(": tiny is too small for that; write more.")
@@ -343,7 +343,7 @@ def test_a_pattern_is_refused_where_its_search_could_not_begin(monkeypatch):
 @pytest.mark.usefixtures("_loose")
 def test_what_is_refused_on_the_cpu_alone_is_run_elsewhere(monkeypatch):
     ran = []
-    monkeypatch.setattr("dataeff.bench.runner.run_cells", lambda *arguments: ran.append(arguments))
+    monkeypatch.setattr("dataeff.door.running.run_cells", lambda *arguments: ran.append(arguments))
     # Another device than the CPU, to who goes by its name; it is there on every machine.
     monkeypatch.setattr("dataeff.lab.pick_device", torch.device)
     there = ["--device", "cpu:0", "--in-process"]

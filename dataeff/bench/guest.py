@@ -12,8 +12,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ _MARK = "DATAEFF_GUEST"
 # Seconds that a guest has to end by itself, once it has said all.
 _FAREWELL = 5.0
 _LONGEST = 2**28
+_STARTING = threading.Lock()
 
 
 class Died(DataeffError):
@@ -84,7 +85,8 @@ class Guest:
         around = (dict(os.environ), os.getcwd(), lane)
         order = (target, theirs, self._block, around, given)
         self._process = context.Process(target=_begin, args=order)
-        self._process.start()
+        with _nobodys_program():
+            self._process.start()
         theirs.close()
         self._line = Line(self._ours)
 
@@ -129,6 +131,22 @@ class Guest:
         self._process.join()
         _kill_marked(self._process.pid)
         self._ours.close()
+
+
+@contextmanager
+def _nobodys_program() -> Iterator[None]:
+    """Hide what this process was started with: else a new one would run that script once more."""
+    main, names = vars(sys.modules["__main__"]), ("__file__", "__spec__")
+    # Several lanes start processes.
+    with _STARTING:
+        known = {name: main[name] for name in names if name in main}
+        main.update(dict.fromkeys(names))
+        try:
+            yield
+        finally:
+            for name in names:
+                del main[name]
+            main.update(known)
 
 
 def cause_of_death(code: int) -> str:

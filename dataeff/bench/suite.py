@@ -1,6 +1,6 @@
 """Suites: TOML files that name tasks and the strategies to compare on them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, time
 from pathlib import Path
@@ -19,6 +19,8 @@ from dataeff.printable import shortened, unseen
 from dataeff.seeds import AUTO, Seeds, read_seeds
 from dataeff.training.task import Task
 
+# Where a task stands that belongs to no suite.
+_ALONE = "alone"
 # Letters of a name that is short.
 _LONGEST_NAME = 40
 # What to write, where the words of pydantic are those of a programmer.
@@ -165,12 +167,23 @@ def load_suite(text: str, desk: Desk) -> Suite:
     return suite
 
 
+def make_task(content: Mapping[str, Any], where: str) -> Task:
+    """Validate the keys of a task that belongs to no suite."""
+    suite = {"name": "one", "strategies": ["baseline"], "tasks": {_ALONE: dict(content)}}
+    return _validated(suite, where).tasks[_ALONE]
+
+
+def _validated(content: dict[str, Any], where: str) -> Suite:
+    try:
+        return Suite.model_validate(content)
+    except ValidationError as error:
+        # A task that belongs to no suite has keys, and no place among others.
+        raise DataeffError(_explain(error, where).replace(f"tasks.{_ALONE}.", "")) from None
+
+
 def make_suite(content: dict[str, Any], desk: Desk, where: str) -> Suite:
     """Validate a suite's content; an error names the place, the key and the fix."""
-    try:
-        suite = Suite.model_validate(content)
-    except ValidationError as error:
-        raise DataeffError(_explain(error, where)) from None
+    suite = _validated(content, where)
     check_suite_name(suite.name)
     for name in suite.tasks:
         check_folder_name(f"{where}: the task", name)

@@ -17,23 +17,29 @@ from dataeff.names import LONGEST_FOLDER
 if TYPE_CHECKING:
     from dataeff.bench.desk import Desk
     from dataeff.bench.suite import Suite
+    from dataeff.training.task import Task
 
-_KEYS = ("dataset", "model", "epochs", "settings", "name")
+_TASK = ("dataset", "model", "epochs")
+_KEYS = (*_TASK, "settings", "name")
 
-adhoc_options = together(
-    click.option("-d", "--dataset", help="Ad-hoc comparison: the dataset, instead of a suite."),
-    click.option("-m", "--model", help="Ad-hoc comparison: the model."),
-    click.option("--epochs", type=float, help="Ad-hoc comparison: the epochs."),
+task_options = together(
+    click.option("-d", "--dataset", help="Dataset to train on."),
+    click.option("-m", "--model", help="Network to train."),
+    click.option("--epochs", type=float, help="Epochs to train."),
     click.option(
         "--set",
         "settings",
         multiple=True,
         metavar="KEY=VALUE",
-        help="Ad-hoc comparison: another key of the task, such as lr=0.05.",
+        help="Another key of the task, such as lr=0.05; repeatable.",
     ),
+)
+"""The options that describe a task."""
+adhoc_options = together(
+    task_options,
     click.option("--name", help="Ad-hoc comparison: the name of its results folder."),
 )
-"""The options that describe a task, for `choose_suite`."""
+"""The options that describe a comparison without a suite, for `choose_suite`."""
 
 
 def choose_suite(
@@ -81,15 +87,13 @@ def _adhoc(given: dict[str, Any], strategies: list[str]) -> dict[str, Any]:
     from dataeff.files import slug
     from dataeff.notation import parse_one
 
-    missing = [f"--{key}" for key in ("dataset", "model", "epochs") if key not in given]
-    if missing:
+    if missing := _missing(given):
         raise DataeffError(
             f"Name a suite (see: dataeff suites), or compare ad hoc: add {', '.join(missing)}."
         )
     if not strategies:
         raise DataeffError("Name what to compare: -s baseline -s 'random_backprop[keep=0.5]'.")
-    task = {key: given[key] for key in ("dataset", "model", "epochs")}
-    task |= _settings(given.get("settings", ()))
+    task = _keys_of(given)
     epochs = f"{given['epochs']:g}"
     # Everything that tells two comparisons apart, so that none takes the other's place.
     parts = [given["dataset"], given["model"], f"{epochs}ep", *given.get("settings", ())]
@@ -102,6 +106,24 @@ def _adhoc(given: dict[str, Any], strategies: list[str]) -> dict[str, Any]:
         "strategies": strategies,
         "tasks": {parse_one(given["dataset"]).name: task},
     }
+
+
+def adhoc_task(options: Mapping[str, Any]) -> Task:
+    """Return the task that the options describe, where it belongs to no suite."""
+    from dataeff.bench.suite import make_task
+
+    given = {key: value for key, value in options.items() if value not in (None, ())}
+    if missing := _missing(given):
+        raise DataeffError(f"Say what to train: add {', '.join(missing)}.")
+    return make_task(_keys_of(given), "command line")
+
+
+def _missing(given: Mapping[str, Any]) -> list[str]:
+    return [f"--{key}" for key in _TASK if key not in given]
+
+
+def _keys_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: given[key] for key in _TASK} | _settings(given.get("settings", ()))
 
 
 def _short(text: str) -> str:
@@ -117,7 +139,7 @@ def _settings(pairs: tuple[str, ...]) -> dict[str, Any]:
         key, equals, value = pair.partition("=")
         if not equals:
             raise DataeffError(f"--set takes key=value, such as lr=0.05, not {pair!r}.")
-        if key in ("dataset", "model", "epochs"):
+        if key in _TASK:
             raise DataeffError(f"--set takes the other keys of a task; write --{key} {value}.")
         # As in a suite file, only that a text needs no quotes, and a list no brackets.
         several = key == "milestones" and not value.lstrip().startswith("[")

@@ -9,10 +9,11 @@ import click
 
 from dataeff.cli.echo import echo
 from dataeff.cli.listed import print_json
-from dataeff.cli.options import json_option, margin_option, results_folder, results_option
+from dataeff.cli.options import json_option, margin_option, results_option
 from dataeff.cli.show import say, show_table
 from dataeff.errors import DataeffError, UnknownName, did_you_mean
 from dataeff.plural import counted
+from dataeff.report.found import results_folder
 
 if TYPE_CHECKING:
     import pandas as pd

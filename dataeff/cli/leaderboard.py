@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from dataeff.cli.echo import echo
-from dataeff.cli.options import PATH, judging_options, results_folder, results_option
+from dataeff.cli.options import PATH, judging_options, results_option
 from dataeff.cli.show import show_board
 from dataeff.errors import DataeffError
+from dataeff.report.found import results_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,9 @@ from pathlib import Path
 import click
 
 from dataeff.cli.echo import echo
-from dataeff.cli.options import judging_options, results_folder, results_option
+from dataeff.cli.options import judging_options, results_option
 from dataeff.errors import DataeffError
+from dataeff.report.found import results_folder
 
 
 @click.command()

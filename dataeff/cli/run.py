@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,13 +16,12 @@ from dataeff.cost import MARGIN
 from dataeff.errors import DataeffError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dataeff.bench.cells import Again, Settings
+    from dataeff.bench.cells import Settings
     from dataeff.bench.desk import Desk
     from dataeff.bench.schedule import Schedule
     from dataeff.bench.suite import Suite
-    from dataeff.foretell.preview import Coming, Preview
+    from dataeff.door.running import Running
+    from dataeff.foretell.preview import Preview
 
 
 @click.command()
@@ -93,6 +91,8 @@ if TYPE_CHECKING:
 def run(suite, strategies, plugin_dirs, **options):
     """Run SUITE (a name or a .toml file), or an ad-hoc comparison, and print the leaderboard.
 
+    --dataset, --model, --epochs, --set and --name are for comparisons without a suite.
+
     \b
     dataeff run quickstart
     dataeff run quickstart --dry-run
@@ -128,57 +128,30 @@ def _choose_lanes(suite: Suite, desk: Desk, settings: Settings) -> None:
 
 def _run_suite(suite: Suite, desk: Desk, settings: Settings, options: Mapping[str, Any]) -> None:
     """Run a suite and show its leaderboard, or say what that would cost."""
-    from dataeff.bench.asked import write_suite
-    from dataeff.bench.choosing import calibrate
-    from dataeff.bench.schedule import Schedule
-    from dataeff.foretell.preview import Coming, check_setups
-    from dataeff.report.due import Looking
+    from dataeff.door.running import Running
 
-    folder, fresh = settings.results / suite.name, options["fresh"]
-    looking = Looking(folder)
-    schedule = Schedule(suite, desk, settings.results, fresh, looking)
-    again = _again(fresh, options["rerun_flagged"], schedule, folder)
-    coming = Coming(schedule.cells, again, schedule.unsolved, not settings.in_process)
+    running = Running(suite, desk, settings, options["fresh"], options["rerun_flagged"])
     if options["dry_run"]:
-        _preview(schedule, coming, desk)
-        _warn(schedule, desk)
+        _preview(running)
+        _warn(running)
         return
-    check_setups(coming, desk)
-    _warn(schedule, desk)
+    running.check()
+    _warn(running)
     if not options["yes"]:
-        _ask(schedule, coming, desk)
-    with console.status("Measuring what busy lanes do to the times beside them"):
-        calibrate(desk, suite, settings)
-    schedule.joined = looking.before = partial(write_suite, schedule, folder, _command())
-    looking.before()
-    if fresh:
-        schedule.forget()
-    try:
-        _run(schedule, desk, settings, again)
-    except (KeyboardInterrupt, SystemExit) as stop:
-        if told := looking.missing():
-            stop.add_note(told)
-        raise
-    looking.make(schedule.stages.last)
-    show(folder)
-    _tell_failures(schedule)
+        _ask(running)
+    running.run(console, _command())
+    show(running.folder)
+    _tell_failures(running)
 
 
-def _run(schedule: Schedule, desk: Desk, settings: Settings, again: Again) -> None:
-    """Run what is planned."""
-    from dataeff.bench.progress import Watch
-    from dataeff.bench.runner import run_cells
-
-    with Watch(console) as watch:
-        schedule.matches.tell = watch.say
-        run_cells(schedule, desk, settings, watch, again)
+def _warn(running: Running) -> None:
+    for said in running.warnings():
+        click.echo(said, err=True)
 
 
-def _tell_failures(schedule: Schedule) -> None:
+def _tell_failures(running: Running) -> None:
     """Say what failed; there is an exit code for it."""
-    from dataeff.bench.ended import failures
-
-    failed = [*failures(schedule.cells), *schedule.matches.troubles]
+    failed = running.failures()
     for line in failed:
         click.echo(f"Failed: {line}", err=True)
     if failed:
@@ -191,35 +164,13 @@ def _command() -> str:
     return shlex.join(["dataeff", *(word for word in sys.argv[1:] if word not in how)])
 
 
-def _again(fresh: bool, flagged: bool, schedule: Schedule, folder: Path) -> Again:
-    """Return what says of a cell and its record, or of None, whether to start the cell anew."""
-    from dataeff.bench.cells import Cell, never
-    from dataeff.bench.results import flags_of, pairing
-    from dataeff.report.doubts import Doubts
-
-    if fresh:
-        return lambda cell, record: True
-    wrong = Doubts(folder).found
-
-    def doubtful(record: Mapping[str, Any] | None) -> bool:
-        return bool(record and (flags_of(dict(record)) or record.get("checksum") in wrong))
-
-    def again(cell: Cell, record: dict[str, Any] | None) -> bool:
-        if not record or doubtful(record) or "heat" not in record:
-            return doubtful(record)
-        # Its time is one beside a reference: it goes with that one's.
-        reference = schedule.reference_of(cell).record()
-        return doubtful(reference) or bool(pairing(record, reference)[1])
-
-    return again if flagged else never
-
-
-def _preview(schedule: Schedule, coming: Coming, desk: Desk) -> None:
+def _preview(running: Running) -> None:
     from dataeff.foretell import preview
     from dataeff.report.terminal import aligned
 
+    schedule = running.schedule
     with console.status("Measuring a few steps of each strategy"):
-        costs = preview.preview(coming, desk)
+        costs = preview.preview(running.coming, running.desk)
     click.echo("\n".join(aligned(*preview.table(costs))))
     click.echo(f"\n{preview.sentence(costs)} {preview.REMARK}")
     if patterns := list(dict.fromkeys(text for text, _ in schedule.unsolved)):
@@ -274,25 +225,6 @@ def _coming_looks(costs: Preview, schedule: Schedule) -> list[str]:
     return said
 
 
-def _warn(schedule: Schedule, desk: Desk) -> None:
-    """Say before the run where it will be, and where a test set cannot resolve the margin."""
-    from dataeff.bench.results import settled
-    from dataeff.report.margin import Resolution, unresolved
-
-    suite = schedule.suite
-    coming = {cell.task_name for cell in schedule.cells if not settled(cell.record())}
-    if coming:
-        click.echo(desk.device_line(), err=True)
-    for name, task in suite.tasks.items():
-        if name not in coming:
-            continue
-        images = desk.facts(task).test_samples
-        listed = len(suite.strategies) - 1
-        given = Resolution(suite.seeds, listed, images, schedule.stages.typical(name))
-        if said := unresolved(name, suite.margin, given):
-            click.echo(said, err=True)
-
-
 def _seconds_of_pilots(costs: Preview, schedule: Schedule) -> float:
     """Return about what pilots take: each trains as many epochs of the reference."""
     from dataeff.foretell.match import EPOCHS
@@ -307,13 +239,14 @@ def _someone_is_there() -> bool:
     return console.is_terminal and bool(sys.stdin and sys.stdin.isatty())
 
 
-def _ask(schedule: Schedule, coming: Coming, desk: Desk) -> None:
+def _ask(running: Running) -> None:
     """Ask before a long run, where somebody is there to answer."""
     from dataeff.foretell import preview
 
     if not _someone_is_there():
         return
-    costs = preview.quick(coming, desk)
+    schedule = running.schedule
+    costs = preview.quick(running.coming, running.desk)
     more, pilots = _seconds_of_line(costs, schedule), _seconds_of_pilots(costs, schedule)
     if not preview.asks(costs.seconds + more + pilots):
         return

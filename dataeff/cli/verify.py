@@ -13,11 +13,11 @@ from dataeff.cli.options import (
     data_root_option,
     device_option,
     plugins_dir_option,
-    results_folder,
     results_option,
 )
 from dataeff.cli.show import console
 from dataeff.plural import counted
+from dataeff.report.found import results_folder
 
 if TYPE_CHECKING:
     from pathlib import Path

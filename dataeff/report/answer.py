@@ -47,6 +47,9 @@ class Answer:
         """Return all that is to be said, what matters most first."""
         return list(filter(None, [self.headline, self.detail, self.open, self.counts]))
 
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
     def numbers(self) -> Record:
         """Return all of it for programs."""
         task, conditions = self.key

@@ -69,7 +69,9 @@ def command_of(suite: Mapping[str, Any]) -> str:
 
 
 def with_seeds(command: str, seeds: int) -> str:
-    """Return a command with another number of seeds."""
+    """Return a command with another number of seeds; what was typed in Python stays Python."""
+    if command.endswith(")"):
+        return f"{command[:-1]}, seeds={seeds})"
     return f"{re.sub(r' --seeds[ =][^ ]+', '', command)} --seeds {seeds}"
 
 

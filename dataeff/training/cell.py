@@ -53,13 +53,14 @@ class Result:
         return self.job.final.get("whole", {}).get("hits")
 
 
-def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result:
+def train_cell(job: Job, test: Split | None, on_epoch: OnEpoch | None = None) -> Result:
     """Train a run that is set up, from its start or from its checkpoint, and measure it.
 
-    Where the run has a host, that one tests it, and nothing of the test set is returned.
+    Where the run has a host, that one tests it, and nothing of the test set is returned; without a
+    test set it is not tested.
     """
     run = job.run
-    timetable = Timetable.of(job.task, len(job.train), len(test))
+    tests = None if test is None else _Tests(job, test)
 
     def measure(job: Job) -> dict[str, float]:
         number = run.epoch + 1
@@ -67,8 +68,8 @@ def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result
         validation = validated(job)
         line = _epoch_record(job) | _named("validation", validation)
         ends = number == run.epoch_count
-        if ends or timetable.due(number):
-            line |= _test(job, test, timetable, run.epoch, ends)
+        if tests and (ends or tests.timetable.due(number)):
+            line |= tests.take(run.epoch, ends)
         job.history.append(line)
         if job.guard:
             job.guard.sample()
@@ -93,9 +94,9 @@ def train_cell(job: Job, test: Split, on_epoch: OnEpoch | None = None) -> Result
     except Diverged as diverged:
         status, error = "diverged", str(diverged)
     last = job.history[-1] if job.history else {}
-    if last and job.final.get("epoch") != last["epoch"]:
+    if tests and last and job.final.get("epoch") != last["epoch"]:
         # It ended early.
-        last |= _test(job, test, timetable, last["epoch"], True)
+        last |= tests.take(last["epoch"], True)
     record = {"status": status, "error": error} | _record(job)
     return Result(record, job.history, sample_columns(run), job, in_force(job.task))
 
@@ -107,19 +108,26 @@ def validated(job: Job) -> dict[str, float]:
         return merits(evaluate(job.run.model, job.train, samples, job.task.batch_size))
 
 
-def _test(job: Job, test: Split, timetable: Timetable, epoch: int, ends: bool) -> dict[str, float]:
-    """Test a run; return the figures of the part, and keep those of the whole set as it ends."""
-    figures: dict[str, Any] = {}
-    if host := job.place.host:
-        with job.guard.elsewhere() if job.guard else nullcontext():
-            host.test(job, epoch, ends)
-    else:
-        part = timetable.part(test.labels)
-        with job.meter.clock("evaluate"):
-            figures = take_test(job.run.model, test, part, ends, job.task.batch_size)
-    if ends:
-        job.final = {"epoch": epoch} | figures
-    return _named("test", figures.get("part", {}))
+class _Tests:
+    """The tests of a run."""
+
+    def __init__(self, job: Job, test: Split) -> None:
+        self._job, self._test = job, test
+        self.timetable = Timetable.of(job.task, len(job.train), len(test))
+
+    def take(self, epoch: int, ends: bool) -> dict[str, float]:
+        """Test it; return the figures of the part, and keep those of the whole set as it ends."""
+        job, figures = self._job, dict[str, Any]()
+        if host := job.place.host:
+            with job.guard.elsewhere() if job.guard else nullcontext():
+                host.test(job, epoch, ends)
+        else:
+            part = self.timetable.part(self._test.labels)
+            with job.meter.clock("evaluate"):
+                figures = take_test(job.run.model, self._test, part, ends, job.task.batch_size)
+        if ends:
+            job.final = {"epoch": epoch} | figures
+        return _named("test", figures.get("part", {}))
 
 
 def _guard(job: Job) -> Guard:

@@ -52,9 +52,7 @@ def draw(
     import matplotlib
 
     for name in wanted:
-        if name not in FIGURES:
-            hint = did_you_mean(name, FIGURES) or f" There are: {', '.join(FIGURES)}."
-            raise UnknownName(f"There is no figure {name!r}.{hint}")
+        check_figure(name)
     keys = [key for key, _ in tables(board.table[board.table["n"] > 0])]
     for key, name in product(keys, wanted or FIGURES):
         where = [] if len(keys) == 1 else [slug(key[0]), key[1]]
@@ -66,6 +64,13 @@ def draw(
             for path in paths:
                 save(made.figure, path, made.title, made.caption)
         yield paths, made.caption
+
+
+def check_figure(name: str) -> None:
+    """Refuse a figure that there is not."""
+    if name not in FIGURES:
+        hint = did_you_mean(name, FIGURES) or f" There are: {', '.join(FIGURES)}."
+        raise UnknownName(f"There is no figure {name!r}.{hint}")
 
 
 def figure_of(board: Board, key: Key, name: str, sheet: str) -> Made | None:

@@ -1,0 +1,179 @@
+"""What a program hands over, so that processes of their own can train on it: data and a network.
+
+It becomes a plugin in a folder of its own, as if a user had written one. Each part lies in a file
+of its own, which is opened by who needs it: the data by the evaluator alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+from torch import nn
+
+from dataeff.errors import DataeffError
+from dataeff.files import write_bytes, write_text
+from dataeff.sources import digest
+
+PLUGIN = "handed"
+"""What the plugin is called."""
+_SOURCE = '''"""What a program has handed over."""
+
+from dataeff import hookimpl
+from dataeff.door.handed import opened
+
+DATA, MODEL = {data!r}, {model!r}
+# What the network is known by.
+CONTENT = {content!r}
+
+
+def data():
+    """Data that a program has handed over."""
+    return opened(__file__, "data")
+
+
+def model(classes, shape):
+    """Network that a program has handed over."""
+    from dataeff.models.own import made
+
+    return made(opened(__file__, "model"), classes, shape)
+
+
+@hookimpl
+def register_datasets(register):
+    if DATA:
+        register(DATA, data)
+
+
+@hookimpl
+def register_models(register):
+    if MODEL:
+        register(MODEL, model)
+'''
+
+# What is used in this process as it is, by the folder of its plugin.
+_HERE: dict[Path, dict[str, Any]] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Handed:
+    """What a program hands over, under the name that tables have for it; nothing where None.
+
+    `data` are the fields of a dataset as plugins may return them, `model` is a network, or what
+    makes one.
+    """
+
+    name: str
+    data: dict[str, Any] | None = None
+    model: Any = None
+
+    @property
+    def dataset(self) -> str:
+        """Return what the dataset is called."""
+        return _own(self.name) if self.data else ""
+
+    @property
+    def network(self) -> str:
+        """Return what the network is called: as its class, or as the function that makes it."""
+        if self.model is None:
+            return ""
+        kind = type(self.model) if isinstance(self.model, nn.Module) else self.model
+        return _own(getattr(kind, "__name__", "network"))
+
+    @contextmanager
+    def laid_out(self) -> Iterator[tuple[Path, str]]:
+        """Yield the folder of a plugin with all of it, for as long as it is needed.
+
+        Beside it stands why others cannot have it; then it can be used in this process alone.
+        """
+        with tempfile.TemporaryDirectory(prefix="dataeff-") as place:
+            folder, parts = Path(place), {"data": self.data, "model": self.model}
+            names = {"data": self.dataset, "model": self.network}
+            content = _content(self.model) if self.model is not None else ""
+            write_text(folder / f"{PLUGIN}.py", _SOURCE.format(content=content, **names))
+            _HERE[folder.resolve()] = parts
+            trouble = ""
+            try:
+                for name, part in parts.items():
+                    trouble = trouble or _write(folder / f"{name}.pkl", part)
+                yield folder, trouble
+            finally:
+                del _HERE[folder.resolve()]
+
+
+def handed_over(train: Any, test: Any, model: Any, data: dict[str, Any], name: str) -> Handed:
+    """Return what is handed over of what was given: `train` and `model` may be names of ours."""
+    own = None if isinstance(model, str) else model
+    # The name of a dataset has its test set; a folder of images has none of its own.
+    if isinstance(train, str) and test is None:
+        if data:
+            key = next(iter(data))
+            raise DataeffError(f"{key} is for own data; write train='{train}[{key}=...]' instead.")
+        return Handed(name, None, own)
+    if train is None:
+        raise DataeffError("There is nothing to train on: give train=(x, y), or train='digits'.")
+    return Handed(name, {"train": train, "test": test, **data}, own)
+
+
+def opened(plugin: str, part: str) -> Any:
+    """Return what was handed over: in the process that did so the same, in others a copy."""
+    folder = Path(plugin).resolve().parent
+    if folder in _HERE:
+        return _HERE[folder][part]
+    with (folder / f"{part}.pkl").open("rb") as file:
+        return cloudpickle.load(file)
+
+
+def _write(path: Path, part: Any) -> str:
+    """Write something for others; say why they cannot have it, if they cannot."""
+    if part is None:
+        return ""
+    try:
+        write_bytes(path, cloudpickle.dumps(part))
+    # Anything at all may refuse to be copied: locks, files, generators, classes of C.
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _own(name: str) -> str:
+    # What is registered otherwise keeps its name.
+    return "own-" + (re.sub(r"[^\w.-]+", "-", name).strip("-.") or "1")[:80]
+
+
+# What a network is known by ----------------------------------------------------------------------
+
+
+def _content(model: Any) -> str:
+    """Return a hash of a network: of the code behind it, and of what its weights are called.
+
+    Not of the weights themselves, which each run draws anew.
+    """
+    known = [repr(model) if isinstance(model, nn.Module) else ""]
+    if isinstance(model, nn.Module):
+        known += [f"{name} {tuple(value.shape)}" for name, value in model.state_dict().items()]
+        kinds: set[Any] = {type(module) for module in model.modules()}
+    else:
+        kinds = {inspect.unwrap(getattr(model, "func", model))}
+        known.append(repr(getattr(model, "keywords", "")))
+    known += sorted(_code(kind) for kind in kinds)
+    return hashlib.sha256("\n".join(known).encode()).hexdigest()[:12]
+
+
+def _code(kind: Any) -> str:
+    """Return what stands for the code of a class or a function."""
+    module = getattr(kind, "__module__", "")
+    if module != "__main__" and (found := digest(module)):
+        return f"{module} {found}"
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        return hashlib.sha256(cloudpickle.dumps(kind)).hexdigest()
