@@ -28,6 +28,10 @@ from dataeff.training.job import NOWHERE, Place
 from dataeff.training.task import Task
 
 
+SAVES_EVERY = 1.0
+"""Seconds of training, at least, between two checkpoints."""
+
+
 @dataclass(frozen=True, eq=False)
 class Training:
     """A network to be trained: what on, how, and where its weights go; nowhere without `weights`.
@@ -76,7 +80,7 @@ class Training:
             )
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(known, encoding="utf-8")
-        return Place(folder, saves_every=1.0)
+        return Place(folder, saves_every=SAVES_EVERY)
 
     def _known(self) -> str:
         """Return what its numbers hang on, in a few letters."""
