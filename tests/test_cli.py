@@ -255,7 +255,7 @@ def test_a_dry_run_says_what_it_takes_and_leaves_nothing():
     [(3601, "n", True, False), (3601, "y", True, True), (3599, "", False, True)],
 )
 def test_a_long_run_is_asked_about_on_a_terminal(monkeypatch, seconds, answer, asked, ran):
-    from dataeff.bench import runner
+    from dataeff.door import running as door
     from dataeff.foretell import preview
 
     running = importlib.import_module("dataeff.cli.run")
@@ -263,7 +263,7 @@ def test_a_long_run_is_asked_about_on_a_terminal(monkeypatch, seconds, answer, a
     monkeypatch.setattr(preview, "quick", lambda *a, **k: preview.Preview((line,)))
     monkeypatch.setattr(running, "_someone_is_there", lambda: True)
     seen = []
-    monkeypatch.setattr(runner, "run_cells", lambda *arguments: seen.append(1))
+    monkeypatch.setattr(door, "run_cells", lambda *arguments: seen.append(1))
     monkeypatch.setattr(running, "show", lambda *arguments, **options: None)
     result = CliRunner().invoke(main, [*ADHOC, "-s", "baseline"], input=f"{answer}\n")
     assert ("Go on?" in result.stderr) == asked

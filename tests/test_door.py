@@ -100,6 +100,7 @@ def test_what_to_type_for_more_is_python():
         ({"train": "digits", "lr": "fast"}, "lr"),
         ({"train": "digits", "size": 8}, "size is for own data"),
         ({}, "There is nothing to train on"),
+        ({"train": "digits", "strategies": []}, "Name what to compare: strategies=[...]"),
         ({"train": "digit"}, "Did you mean digits"),
         ({"train": "digits", "model": "resnet9"}, "There is no model 'resnet9'"),
         ({"train": "digits", "strategies": ["infobach"]}, "Did you mean infobatch"),
@@ -109,7 +110,9 @@ def test_what_to_type_for_more_is_python():
 )
 def test_mistakes_teach(given, said):
     with pytest.raises(DataeffError) as caught:
-        dataeff.compare(**({"in_process": True, "device": "cpu"} | given))
+        dataeff.compare(
+            **({"strategies": ["infobatch"], "in_process": True, "device": "cpu"} | given)
+        )
     assert said in str(caught.value)
     assert not Path("results").exists()
 

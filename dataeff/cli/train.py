@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from dataeff.cli.adhoc import adhoc_task, task_options
@@ -21,7 +19,7 @@ from dataeff.errors import DataeffError
 @device_option
 @data_root_option
 @plugins_dir_option
-def train(strategy, seed, weights, fresh, device, data_root, plugin_dirs, **options):
+def train(strategy, weights, plugin_dirs, **options):
     """Train one network on the whole training set, and keep its weights.
 
     No validation set is carved, unless --set validation=0.1 says so. What was stopped goes on with
@@ -40,10 +38,10 @@ def train(strategy, seed, weights, fresh, device, data_root, plugin_dirs, **opti
     carved = any(text.startswith("validation=") for text in options["settings"])
     settings = options["settings"] if carved else ("validation=0", *options["settings"])
     task = adhoc_task(options | {"settings": settings})
-    lab = Lab(load_plugins(plugin_dirs), device, data_root)
-    training = Training(lab, task, lab.composition(strategy), seed, Path(weights))
+    lab = Lab(load_plugins(plugin_dirs), options["device"], options["data_root"])
+    training = Training(lab, task, lab.composition(strategy), options["seed"], weights)
     say(device_line(about_device(lab.device)))
-    made = made_of(training.run(console, fresh))
+    made = made_of(training.run(console, options["fresh"]))
     say(
         f"Test accuracy {made['test_top1']:.2f}% after {made['epochs']:g} epochs and "
         f"{made['seconds']:.3g} s of preparing and training."

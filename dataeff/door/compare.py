@@ -34,7 +34,7 @@ def compare(
     train: Any = None,
     test: Any = None,
     model: Any = "resnet8",
-    strategies: Sequence[str] = ("infobatch",),
+    strategies: Sequence[str] | str = (),
     epochs: float = 10.0,
     **options: Unpack[CompareOptions],
 ) -> Result:
@@ -52,6 +52,10 @@ def compare(
         result = dataeff.compare((x, y), (x_test, y_test), make_net, ["infobatch"], epochs=20)
         print(result.answer)
     """
+    if not strategies:
+        raise DataeffError(
+            "Name what to compare: strategies=[...]; dataeff strategies lists what there is."
+        )
     run, data, task = sorted_out(options, RunOptions)
     console = Console(highlight=False)
     handed = handed_over(train, test, model, data, run.get("name", "data"))
@@ -110,7 +114,7 @@ def _one(device: str) -> str:
 
 
 def _content(
-    run: dict[str, Any], strategies: Sequence[str], task: dict[str, Any]
+    run: dict[str, Any], strategies: Sequence[str] | str, task: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the content of the suite that is asked for."""
     if isinstance(strategies, str):

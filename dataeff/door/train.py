@@ -27,7 +27,6 @@ from dataeff.training.cell import Result, train_cell
 from dataeff.training.job import NOWHERE, Place
 from dataeff.training.task import Task
 
-
 SAVES_EVERY = 1.0
 """Seconds of training, at least, between two checkpoints."""
 
@@ -120,7 +119,7 @@ def train(
     train: Any = None,
     test: Any = None,
     model: Any = "resnet8",
-    strategy: str = "infobatch",
+    strategy: str = "baseline",
     epochs: float = 10.0,
     **options: Unpack[WinnerOptions],
 ) -> nn.Module:
