@@ -5,6 +5,7 @@ import math
 import os
 from dataclasses import dataclass, is_dataclass, replace
 from fnmatch import fnmatch
+from functools import partial
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from pydantic import Field, PydanticUserError, TypeAdapter, ValidationError
@@ -242,8 +243,12 @@ class Registry(dict[str, Entry]):
     def find(self, name: str) -> Entry | None:
         """Return what is registered by a name, or stands at a place; None where there is neither.
 
-        Own code that stands at a place, `my_module:make_net`, need not be registered.
+        Own code that stands at a place, `my_module:make_net`, need not be registered. What is
+        registered with a colon at its end, `hf:`, is given the rest of each name that begins so.
         """
+        family, colon, rest = name.partition(":")
+        if rest and (whole := self.get(f"{family}{colon}")):
+            return replace(whole, name=name, factory=partial(whole.factory, rest))
         if name in self or self.kind not in ("dataset", "model") or not is_place(name):
             return self.get(name)
         return Entry(self.kind, name, imported(name), name.partition(":")[0])

@@ -258,7 +258,7 @@ def broken(**changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"test_images": torch.zeros(4, 8, 8, 1)}, "the test images are torch.float32"),
+        ({"test_images": torch.zeros(4, 8, 8, 1)}, "fractions and whole numbers; make all"),
         ({"train_images": torch.zeros(4, 8, 8, dtype=torch.uint8)}, "training images are"),
         ({"test_images": torch.zeros(4, 9, 8, 1, dtype=torch.uint8)}, "alike in both parts"),
         ({"train_labels": torch.tensor([0, 1])}, "4 training images have 2 labels"),

@@ -176,7 +176,7 @@ class _Evaluating(_Plugins):
         publish(train, training)
         publish(images_alone(test), images)
         facts = (data.name, data.classes, data.shape, data.fingerprint, len(test), seconds)
-        return asdict(Shared(training, *facts, hidden))
+        return asdict(Shared(training, *facts, hidden, data.class_names))
 
     def part(self, about: dict[str, Any], sources: Sources) -> list[int]:
         """Return which test images are tested before the end."""

@@ -14,6 +14,7 @@ from dataeff.bench.boundary import Boundary
 from dataeff.bench.line import at_cost, line_kinds, pattern
 from dataeff.bench.service import Hear
 from dataeff.composition import Composition
+from dataeff.data.offered import check_dataset
 from dataeff.data.sharing import Shared
 from dataeff.foretell.load import Load
 from dataeff.foretell.match import Pilot
@@ -66,9 +67,8 @@ class Work:
         return str(self.lab.installed.suites[name].factory)
 
     def check_dataset(self, text: str) -> None:
-        """Refuse a dataset that nobody has registered, or parameters that it does not take."""
-        part = parse_one(text)
-        self.lab.installed.datasets[part.name].read(part.params)
+        """Refuse a dataset that is nowhere, or parameters that it does not take."""
+        check_dataset(text, self.lab.installed.datasets)
 
     def sources(self, about: Told) -> list[str] | None:
         """Return the plugins that a task's data and network come from.

@@ -8,18 +8,20 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from dataeff.data.images import Normaliser, Split, resize, statistics
+from dataeff.data.itemwise import Held, ItemSplit, Look
 from dataeff.data.labels import balanced, corrupt
 from dataeff.data.memory import HostSplit, MemorySplit
+from dataeff.data.packed import Packed, described
+from dataeff.data.pixels import pixels
 from dataeff.errors import DataeffError
-from dataeff.notation import parse_one
-from dataeff.registry import Registry
+from dataeff.imported import imported, is_place
 
 Side = Annotated[int, Field(ge=4, le=4096)]
 """Height and width in pixels, as a parameter's type."""
@@ -30,7 +32,10 @@ Padding = Annotated[int, Field(ge=0, le=1024)]
 
 @dataclass(eq=False)
 class Dataset:
-    """A loaded dataset; `shape` is (C, H, W) as the network sees it."""
+    """A loaded dataset; `shape` is (C, H, W) as the network sees it.
+
+    `class_names` are those of the classes, in their order, where they are known.
+    """
 
     name: str
     train: Split
@@ -38,6 +43,7 @@ class Dataset:
     classes: int
     shape: tuple[int, int, int]
     fingerprint: str
+    class_names: tuple[str, ...] = ()
 
     def to(self, device: torch.device) -> "Dataset":
         """Return the same dataset on another device."""
@@ -53,6 +59,14 @@ class Raw(NamedTuple):
     test_labels: Tensor
     classes: int | Sequence[str]
 
+    def readable(self, name: str) -> "Raw":
+        """Return the same as tensors; images of another type as uint8."""
+        images: list[Any] = [self.train_images, self.test_images]
+        if not all(isinstance(part, Tensor) and part.dtype == torch.uint8 for part in images):
+            images = pixels(name, images, "NHWC", None)
+        labels = [torch.as_tensor(part) for part in (self.train_labels, self.test_labels)]
+        return Raw(images[0], labels[0], images[1], labels[1], self.classes)
+
     def check(self, name: str) -> int:
         """Return the number of classes; say what is wrong with the tensors, if anything is."""
         classes = self.classes if isinstance(self.classes, int) else len(self.classes)
@@ -60,8 +74,8 @@ class Raw(NamedTuple):
         for part, images, labels in (("training", *self[:2]), ("test", *self[2:4])):
             if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1:] != shape:
                 wrong = (
-                    "images must be uint8 (N, H, W, C) and alike in both parts; "
-                    f"the {part} images are {images.dtype} {tuple(images.shape)}"
+                    "images must be (N, H, W, C) and alike in both parts; the "
+                    f"{part} images are {tuple(images.shape)}"
                 )
             elif len(images) != len(labels) or len(labels) == 0:
                 wrong = f"{len(images)} {part} images have {len(labels)} labels"
@@ -106,6 +120,10 @@ class ImageSet:
     crop: Padding = 0
     flip: bool = False
     memory: Literal["device", "host"] = "device"
+    transform: Any = None
+
+    _unmarked: ClassVar[tuple[str, ...]] = ("memory", "transform")
+    """Parameters that change nothing about what is read, or tell of themselves otherwise."""
 
     def read(self, root: Path | None) -> Raw:
         """Return the fields of `Raw`, in its order; `root` is the user's data folder."""
@@ -113,7 +131,10 @@ class ImageSet:
 
     def load(self, name: str, *, root: Path | None, workers: int = 0) -> Dataset:
         """Read and select; `name` is the canonical spec."""
-        raw = Raw(*self.read(root))
+        return self.made(name, Raw(*self.read(root)).readable(name), workers)
+
+    def made(self, name: str, raw: Raw, workers: int = 0) -> Dataset:
+        """Select of what was read, and make both parts of it."""
         classes = raw.check(name)
         kept, labels = self.training_part(name, raw.train_labels.long(), classes)
         images = raw.train_images if self.subset is None else raw.train_images[kept]
@@ -123,11 +144,36 @@ class ImageSet:
         _, height, width, channels = images.shape
         normalise = Normaliser.of(*statistics(images), width)
         kind = HostSplit if self.memory == "host" else MemorySplit
+        parts = (images, labels), (test_images, raw.test_labels.long())
+        train: Split
         train, test = (
             kind(part, targets, normalise, crop=self.crop, flip=self.flip)
-            for part, targets in ((images, labels), (test_images, raw.test_labels.long()))
+            for part, targets in parts
         )
-        return Dataset(name, train, test, classes, (channels, height, width), fingerprint)
+        if transform := self.packed_transform():
+            look = Look(None, self.crop, self.flip, transform)
+            train = ItemSplit(Held(images), labels, normalise, look, workers)
+        names = () if isinstance(raw.classes, int) else tuple(map(str, raw.classes))
+        shape = channels, height, width
+        return Dataset(name, train, test, classes, shape, fingerprint, names)
+
+    def packed_transform(self) -> Packed | None:
+        """Return the transform, read from its place where it is a text."""
+        if self.transform is None:
+            return None
+        found = self.transform
+        if isinstance(found, str):
+            if not is_place(found):
+                raise DataeffError(
+                    f"transform={found}: write the place of a function, my_module:augment."
+                )
+            found = imported(found)
+        if not callable(found):
+            raise DataeffError(
+                f"transform={self.transform}: {type(found).__name__} cannot be called; give a "
+                "function of images (N, C, H, W), as torchvision.transforms.v2 makes them."
+            )
+        return Packed(found, "The transform")
 
     def _check_memory(self, name: str, shape: Sequence[int]) -> None:
         """Refuse a set that is larger than this machine, before it fills it."""
@@ -146,10 +192,11 @@ class ImageSet:
 
     def fingerprint(self, *content: Any, without: str = "") -> str:
         """Return a short digest of what is read: the parameters but one, and the training data."""
-        # Where the images stay does not change what they show.
-        left_out = "memory", without
+        left_out = *self._unmarked, without
         names = sorted(field.name for field in fields(self) if field.name not in left_out)
         digest = hashlib.sha256(repr([(name, getattr(self, name)) for name in names]).encode())
+        if transform := self.packed_transform():
+            digest.update(described(transform.get()).encode())
         for part in content:
             digest.update(part)
         return digest.hexdigest()[:12]
@@ -179,13 +226,3 @@ def _count(name: str, subset: int | float, samples: int, classes: int) -> int:
     else:
         return count
     raise DataeffError(f"dataset {name}: {wrong}.")
-
-
-def load_dataset(
-    text: str, registry: Registry, *, root: Path | None = None, workers: int = 0
-) -> Dataset:
-    """Load what `name[key=value]` describes, on the CPU."""
-    part = parse_one(text)
-    entry = registry[part.name]
-    values = entry.read(part.params)
-    return entry.factory(**values).load(entry.canonical(values), root=root, workers=workers)

@@ -49,7 +49,7 @@ def read_rgb(path: str) -> Image.Image:
             # Pillow only warns of what would take gigabytes, and refuses what would take more.
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path) as image:
-                return _as_rgb(image)
+                return without_extras(image).convert("RGB")
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         why = f"has more than {Image.MAX_IMAGE_PIXELS} pixels; make it smaller or delete it"
     # A decoder may raise anything at all for a file that is damaged.
@@ -59,7 +59,13 @@ def read_rgb(path: str) -> Image.Image:
     raise DataeffError(f"{printable(path)} {why}.")
 
 
-def _as_rgb(image: Image.Image) -> Image.Image:
+def is_grey(image: Image.Image) -> bool:
+    """Say whether an image has no colours."""
+    return image.mode in ("1", "L", "LA", "La", "I") or image.mode.startswith("I;16")
+
+
+def without_extras(image: Image.Image) -> Image.Image:
+    """Return an image upright, of 8 bits per channel, in a mode that converts without a warning."""
     kind = image.format
     if image.getexif().get(ExifTags.Base.Orientation, 1) != 1:
         image = ImageOps.exif_transpose(image)
@@ -70,4 +76,4 @@ def _as_rgb(image: Image.Image) -> Image.Image:
     elif image.mode == "P" and "transparency" in image.info:
         # Straight to RGB, Pillow warns that something is lost.
         image = image.convert("RGBA")
-    return image.convert("RGB")
+    return image

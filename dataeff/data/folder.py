@@ -49,6 +49,11 @@ class ImageFolder(ImageSet):
                 f"image_folder needs {train_part} and {folder / 'val'} (or test), "
                 "each with one folder of images per class."
             )
+        return self.of_parts(name, (folder, train_part, held_out), workers)
+
+    def of_parts(self, name: str, places: tuple[Path, Path, Path], workers: int) -> Dataset:
+        """List the files of two folders, training and test, below a third."""
+        folder, train_part, held_out = places
         files, labels, classes = _list(train_part)
         if len(classes) < 2:
             raise DataeffError(
@@ -75,11 +80,10 @@ class ImageFolder(ImageSet):
         content = _DECODED, os.fsencode(listing), labels.numpy()
         fingerprint = self.fingerprint(*content, without="path")
         view: Any = {"size": self.size, "crop": self.crop, "flip": self.flip, "workers": workers}
-        train, test = (
-            StreamSplit(part, targets, **view)
-            for part, targets in ((files, labels), (test_files, test_labels))
-        )
-        return Dataset(name, train, test, len(classes), (3, self.size, self.size), fingerprint)
+        train = StreamSplit(files, labels, transform=self.packed_transform(), **view)
+        test = StreamSplit(test_files, test_labels, **view)
+        about = len(classes), (3, self.size, self.size), fingerprint, tuple(classes)
+        return Dataset(name, train, test, *about)
 
     def _folder(self, root: Path | None) -> Path:
         try:

@@ -46,17 +46,20 @@ class Shared:
     test_samples: int
     seconds: float
     hidden: list[str]
+    class_names: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, content: dict[str, Any]) -> Self:
         """Return what another process has said of it."""
-        return cls(**content | {"shape": tuple(content["shape"])})
+        told = {name: tuple(content[name]) for name in ("shape", "class_names")}
+        return cls(**content | told)
 
     def open(self) -> Dataset:
         """Map the training set; what is written to it here stays here."""
         train = torch.load(self.path, mmap=True, weights_only=False)
         test = HiddenSplit(self.test_samples)
-        return Dataset(self.name, train, test, self.classes, self.shape, self.fingerprint)
+        about = (self.classes, self.shape, self.fingerprint, self.class_names)
+        return Dataset(self.name, train, test, *about)
 
 
 class Room:

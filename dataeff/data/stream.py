@@ -16,6 +16,8 @@ from torch.utils.data import DataLoader, Dataset
 from dataeff.data.augment import hash_integers
 from dataeff.data.decode import check_shape, read_rgb
 from dataeff.data.images import Normaliser, Split, View
+from dataeff.data.packed import Packed
+from dataeff.data.seeded import told_of, transformed
 from dataeff.errors import DataeffError
 
 IMAGENET_MEAN = torch.tensor([0.485, 0.456, 0.406], dtype=torch.float64) * 255
@@ -41,9 +43,16 @@ class StreamSplit(Split):
         crop: bool = True,
         flip: bool = True,
         workers: int = 0,
+        transform: Packed | None = None,
     ) -> None:
         self._files = _Files(files, size, crop, flip)
+        self._files.transform = transform
+        self._follow(self._files, labels, workers)
         self.normalise = Normaliser.of(IMAGENET_MEAN, IMAGENET_STD, size)
+
+    def _follow(self, views: Dataset[Tensor | str], labels: Tensor, workers: int) -> None:
+        """Take batches from what makes the views that an order asks for."""
+        self._views = views
         self.labels = labels
         self._workers = workers
         self._pin = False
@@ -71,13 +80,16 @@ class StreamSplit(Split):
             for images in loader:
                 if isinstance(images, str):
                     raise DataeffError(images)
-                yield self.normalise(images.to(self.labels.device, non_blocking=self._pin))
+                yield self._ready(images.to(self.labels.device, non_blocking=self._pin))
         finally:
             self._idle.append(loader)
 
+    def _ready(self, images: Tensor) -> Tensor:
+        return self.normalise(images)
+
     def _new_loader(self) -> DataLoader:
         return DataLoader(
-            self._files,
+            self._views,
             batch_size=None,
             # What it is asked for, batch by batch: `stream` fills it in.
             sampler=list[Order](),
@@ -100,6 +112,7 @@ class _Files(Dataset[Tensor | str]):
         self.size = size
         self.crop = crop
         self.flip = flip
+        self.transform: Packed | None = None
 
     def __getitem__(self, order: Order) -> Tensor | str:
         indices, augment = order
@@ -113,7 +126,13 @@ class _Files(Dataset[Tensor | str]):
                 # Returned, not raised: a worker's exception arrives with its traceback as text.
                 return str(error)
             row.copy_(torch.from_numpy(np.array(self._view(image, index, augment))))
-        return batch
+        if augment is None or self.transform is None:
+            return batch
+        try:
+            return transformed(self.transform.get(), batch, indices, augment)
+        # It may raise anything at all.
+        except Exception as error:
+            return f"The transform cannot be used: {told_of(error)}"
 
     def _view(self, image: Image.Image, index: int, augment: View) -> Image.Image:
         if augment is None:
