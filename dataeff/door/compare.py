@@ -56,10 +56,10 @@ def compare(
         raise DataeffError(
             "Name what to compare: strategies=[...]; dataeff strategies lists what there is."
         )
-    run, data, task = sorted_out(options, RunOptions)
+    run, own, task = sorted_out(options, RunOptions)
     console = Console(highlight=False)
-    handed = handed_over(train, test, model, data, run.get("name", "data"))
-    if handed.data and test is None:
+    handed = handed_over(train, test, model, own, run.get("name", "data"))
+    if handed.lacks_test:
         raise DataeffError("There is nothing to test on: give test=(x, y) as well.")
     dataset = handed.dataset or train
     network = handed.network or model

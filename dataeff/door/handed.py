@@ -6,21 +6,27 @@ of its own, which is opened by who needs it: the data by the evaluator alone.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import inspect
+import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import torch
 from torch import nn
 
 from dataeff.errors import DataeffError
 from dataeff.files import write_bytes, write_text
+from dataeff.models.places import network_at
+from dataeff.models.small import Shape
+from dataeff.registry import Entry
 from dataeff.sources import digest
 
 PLUGIN = "handed"
@@ -28,7 +34,7 @@ PLUGIN = "handed"
 _SOURCE = '''"""What a program has handed over."""
 
 from dataeff import hookimpl
-from dataeff.door.handed import opened
+from dataeff.door.handed import made, opened
 
 DATA, MODEL = {data!r}, {model!r}
 # What the network is known by.
@@ -42,9 +48,7 @@ def data():
 
 def model(classes, shape):
     """Network that a program has handed over."""
-    from dataeff.models.own import made
-
-    return made(opened(__file__, "model"), classes, shape)
+    return made(opened(__file__, "model"), MODEL, classes, shape)
 
 
 @hookimpl
@@ -68,17 +72,25 @@ class Handed:
     """What a program hands over, under the name that tables have for it; nothing where None.
 
     `data` are the fields of a dataset as plugins may return them, `model` is a network, or what
-    makes one.
+    makes one; what is `pretrained` keeps its weights.
     """
 
     name: str
-    data: dict[str, Any] | None = None
+    data: dict[str, Any] = field(default_factory=dict)
     model: Any = None
+    pretrained: bool = False
 
     @property
     def dataset(self) -> str:
         """Return what the dataset is called."""
         return _own(self.name) if self.data else ""
+
+    @property
+    def lacks_test(self) -> bool:
+        """Say whether there is own data without a test set; a folder holds both."""
+        if not self.data or self.data["test"] is not None:
+            return False
+        return not isinstance(self.data["train"], str | os.PathLike)
 
     @property
     def network(self) -> str:
@@ -88,6 +100,17 @@ class Handed:
         kind = type(self.model) if isinstance(self.model, nn.Module) else self.model
         return _own(getattr(kind, "__name__", "network"))
 
+    def _content(self) -> str:
+        """Return what the network is known by; with its weights, where it keeps them."""
+        if self.model is None:
+            return ""
+        digest = hashlib.sha256(_code_of(self.model).encode())
+        if self.pretrained:
+            for name, value in self.model.state_dict().items():
+                digest.update(name.encode())
+                digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        return digest.hexdigest()[:12]
+
     @contextmanager
     def laid_out(self) -> Iterator[tuple[Path, str]]:
         """Yield the folder of a plugin with all of it, for as long as it is needed.
@@ -95,10 +118,10 @@ class Handed:
         Beside it stands why others cannot have it; then it can be used in this process alone.
         """
         with tempfile.TemporaryDirectory(prefix="dataeff-") as place:
-            folder, parts = Path(place), {"data": self.data, "model": self.model}
-            names = {"data": self.dataset, "model": self.network}
-            content = _content(self.model) if self.model is not None else ""
-            write_text(folder / f"{PLUGIN}.py", _SOURCE.format(content=content, **names))
+            given = None if self.model is None else (self.model, self.pretrained)
+            folder, parts = Path(place), {"data": self.data or None, "model": given}
+            names = {"data": self.dataset, "model": self.network, "content": self._content()}
+            write_text(folder / f"{PLUGIN}.py", _SOURCE.format(**names))
             _HERE[folder.resolve()] = parts
             trouble = ""
             try:
@@ -109,18 +132,23 @@ class Handed:
                 del _HERE[folder.resolve()]
 
 
-def handed_over(train: Any, test: Any, model: Any, data: dict[str, Any], name: str) -> Handed:
+def handed_over(train: Any, test: Any, model: Any, options: Mapping[str, Any], name: str) -> Handed:
     """Return what is handed over of what was given: `train` and `model` may be names of ours."""
-    own = None if isinstance(model, str) else model
-    # The name of a dataset has its test set; a folder of images has none of its own.
-    if isinstance(train, str) and test is None:
+    own, data = None if isinstance(model, str) else model, dict(options)
+    pretrained = bool(data.pop("pretrained", False))
+    if pretrained and not isinstance(own, nn.Module):
+        raise DataeffError(
+            "pretrained=True keeps the weights of a module that is given; of a name, write it into "
+            "that: model='resnet18[pretrained=true]'."
+        )
+    if isinstance(train, str) and test is None and not Path(train).expanduser().is_dir():
         if data:
             key = next(iter(data))
             raise DataeffError(f"{key} is for own data; write train='{train}[{key}=...]' instead.")
-        return Handed(name, None, own)
+        return Handed(name, {}, own, pretrained)
     if train is None:
         raise DataeffError("There is nothing to train on: give train=(x, y), or train='digits'.")
-    return Handed(name, {"train": train, "test": test, **data}, own)
+    return Handed(name, {"train": train, "test": test, **data}, own, pretrained)
 
 
 def opened(plugin: str, part: str) -> Any:
@@ -130,6 +158,14 @@ def opened(plugin: str, part: str) -> Any:
         return _HERE[folder][part]
     with (folder / f"{part}.pkl").open("rb") as file:
         return cloudpickle.load(file)
+
+
+def made(given: tuple[Any, bool], name: str, classes: int, shape: Shape) -> nn.Module:
+    """Return a network of what was handed over, and whether it keeps its weights."""
+    model, pretrained = given
+    if pretrained:
+        return copy.deepcopy(model)
+    return network_at(Entry("model", name, model, PLUGIN), {}, classes, shape)
 
 
 def _write(path: Path, part: Any) -> str:
@@ -152,10 +188,10 @@ def _own(name: str) -> str:
 # What a network is known by ----------------------------------------------------------------------
 
 
-def _content(model: Any) -> str:
-    """Return a hash of a network: of the code behind it, and of what its weights are called.
+def _code_of(model: Any) -> str:
+    """Return what stands for a network: the code behind it, and what its weights are called.
 
-    Not of the weights themselves, which each run draws anew.
+    Not the weights themselves, which each run draws anew.
     """
     known = [repr(model) if isinstance(model, nn.Module) else ""]
     if isinstance(model, nn.Module):
@@ -164,8 +200,7 @@ def _content(model: Any) -> str:
     else:
         kinds = {inspect.unwrap(getattr(model, "func", model))}
         known.append(repr(getattr(model, "keywords", "")))
-    known += sorted(_code(kind) for kind in kinds)
-    return hashlib.sha256("\n".join(known).encode()).hexdigest()[:12]
+    return "\n".join([*known, *sorted(_code(kind) for kind in kinds)])
 
 
 def _code(kind: Any) -> str:

@@ -41,9 +41,18 @@ class RunOptions(TypedDict, total=False):
     """Run in this process, for debugging: nothing guards clocks and test set there."""
 
 
-class DataOptions(TypedDict, total=False):
-    """What may be said of own data."""
+class OwnOptions(TypedDict, total=False):
+    """What may be said of own data, and of an own network."""
 
+    pretrained: bool
+    """Keep the weights of the module that is given (default: draw them anew for each seed)."""
+
+    classes: Sequence[str]
+    """Names of the classes, where labels are their numbers."""
+    layout: str
+    """Where arrays have their channels: `NHWC` or `NCHW`."""
+    memory: str
+    """Where images stay: on the `device`, or on the `host`."""
     image_column: str
     """The column of the images, where a dataset has several."""
     label_column: str
@@ -106,19 +115,19 @@ class TaskOptions(TypedDict, total=False):
     workers: int
 
 
-class CompareOptions(RunOptions, DataOptions, TaskOptions, total=False):
+class CompareOptions(RunOptions, OwnOptions, TaskOptions, total=False):
     """All that `dataeff.compare` takes."""
 
 
-class WinnerOptions(TrainOptions, DataOptions, TaskOptions, total=False):
+class WinnerOptions(TrainOptions, OwnOptions, TaskOptions, total=False):
     """All that `dataeff.train` takes."""
 
 
 class Sorted(NamedTuple):
-    """Options by what they are about: how to run, own data, the task."""
+    """Options by what they are about: how to run, own data and network, the task."""
 
     how: dict[str, Any]
-    data: dict[str, Any]
+    own: dict[str, Any]
     task: dict[str, Any]
 
 
@@ -130,7 +139,7 @@ def sorted_out(options: Mapping[str, Any], how: type) -> Sorted:
     taken = ("dataset", "model", "epochs")
     kinds = [
         [*get_type_hints(how)],
-        [*get_type_hints(DataOptions)],
+        [*get_type_hints(OwnOptions)],
         [key for key in Task.model_fields if key not in taken],
     ]
     known = [key for kind in kinds for key in kind]

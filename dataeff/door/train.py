@@ -132,9 +132,12 @@ def train(
 
         net = dataeff.train((x, y), (x_test, y_test), make_net, result.answer.strategy, epochs=20)
     """
-    run, data, task = sorted_out(options, TrainOptions)
+    run, own, task = sorted_out(options, TrainOptions)
     console = Console(highlight=False)
-    handed = handed_over(train, test, model, data, "data")
+    handed = handed_over(train, test, model, own, "data")
+    if untested := handed.lacks_test:
+        # A data set has two parts; where one is trained, and nothing tested, they are the same.
+        handed.data["test"] = train
     named = {"dataset": handed.dataset or train, "model": handed.network or model}
     with handed.laid_out() as (folder, _):
         dirs = [*run.get("plugin_dirs", ()), folder]
@@ -146,7 +149,7 @@ def train(
             lab.composition(strategy),
             run.get("seed", 0),
             Path(run["weights"]) if "weights" in run else None,
-            tested=test is not None or not handed.dataset,
+            tested=not untested,
         )
         result = training.run(console, run.get("fresh", False))
     net = result.run.model.eval()
