@@ -158,7 +158,9 @@ def _bytes(array: Array, factor: float) -> Tensor:
     made = torch.empty(array.shape, dtype=torch.uint8)
     for start in range(0, len(array), _AT_ONCE):
         part = array[start : start + _AT_ONCE]
-        scaled: Array = part.astype(np.int64) >> 8 if factor < 1 else (part * np.float64(factor)).round()
+        scaled: Array = (
+            part.astype(np.int64) >> 8 if factor < 1 else (part * np.float64(factor)).round()
+        )
         made[start : start + _AT_ONCE] = torch.from_numpy(scaled.astype(np.uint8))
     return made
 
