@@ -94,9 +94,7 @@ class Items:
 
     def labels(self) -> Any:
         """Return the label of each item; without reading their images, where that can be."""
-        if hasattr(self.dataset, "select_columns") and self.columns[1]:
-            return self.dataset.select_columns([self.columns[1]])[:][self.columns[1]]
-        known = known_labels(self.dataset)
+        known = known_labels(self.dataset, self.columns[1])
         with borrowed() as seed:
             seed(0)
             if known is not None and all(
@@ -126,8 +124,10 @@ class Items:
         )
 
 
-def known_labels(dataset: Any) -> Any:
-    """Return the labels that a Dataset tells of by itself."""
+def known_labels(dataset: Any, column: str | None = None) -> Any:
+    """Return the labels that a Dataset tells of by itself; a table has them in a column."""
+    if column and column in getattr(dataset, "column_names", ()):
+        return dataset.with_format(None).select_columns([column])[:][column]
     if isinstance(dataset, Subset):
         known = known_labels(dataset.dataset)
         return None if known is None else [known[index] for index in dataset.indices]
