@@ -62,14 +62,7 @@ class Drawn:
             for index in indices:
                 seed(seed_of(view, index))
                 at = int(self._which[index])
-                try:
-                    image = items.image(at)
-                except DataeffError:
-                    raise
-                # Reading an item runs its owner's code.
-                except Exception as error:
-                    told = f"item {at} cannot be read: {told_of(error)}"
-                    raise DataeffError(f"dataset {items.name}: {told}.") from error
+                image = items.image(at)
                 made.append(self._fitting(items.name, image, at))
         return torch.stack(made)
 
