@@ -258,6 +258,15 @@ def test_a_board_without_curves(folder):
 # Classes, use, energy, the machine ----------------------------------------------------------------
 
 
+def test_balanced_accuracy_of_an_even_test_set_is_the_accuracy(folder):
+    even = {"test": [25, 24], "accuracy": [95.0, 85.0], "trained": [1.0, 1.0]}
+    folder.add("base", 0, 90.0, classes=even)
+    folder.add("ours", 0, 80.0, classes={**even, "test": [25, 23]})
+    lines = folder.board().table.set_index("strategy")["balanced_accuracy"]
+    assert lines.isna().to_dict() == {"base": True, "ours": False}
+    assert lines["ours"] == 90
+
+
 def test_classes_use_and_energy(folder):
     def more(accuracy, balance, joules):
         return {
@@ -272,6 +281,7 @@ def test_classes_use_and_energy(folder):
     board = folder.board()
     lines = board.table.set_index("strategy")
     assert lines["worst_class"].to_dict() == {"base": (85 + 93) / 2, "ours": 70}
+    assert lines["balanced_accuracy"].to_dict() == {"base": (90 + 93) / 2, "ours": 80.5}
     assert lines["never_trained"].tolist() == [0.25, 0.25]
     assert lines["class_balance"].to_dict() == {"base": 1.0, "ours": 0.5}
     assert lines["energy_joules"].to_dict() == {"base": 10, "ours": 5}

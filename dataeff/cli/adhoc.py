@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -100,11 +101,13 @@ def _adhoc(given: dict[str, Any], strategies: list[str]) -> dict[str, Any]:
     name = slug(given.get("name", _short("-".join(parts))))
     if not name:
         raise DataeffError("--name takes letters and digits, such as --name my-comparison.")
+    # What stands in a folder elsewhere, as hf:owner/name, is none here.
+    task_name = re.sub(r"[/\\]", "-", parse_one(given["dataset"]).name)
     return {
         "name": name,
         "title": f"{given['model']} on {given['dataset']}, {epochs} epochs",
         "strategies": strategies,
-        "tasks": {parse_one(given["dataset"]).name: task},
+        "tasks": {task_name: task},
     }
 
 

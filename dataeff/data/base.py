@@ -15,7 +15,7 @@ from pydantic import Field
 from torch import Tensor
 
 from dataeff.data.images import Normaliser, Split, resize, statistics
-from dataeff.data.itemwise import Held, ItemSplit, Look
+from dataeff.data.itemwise import Finish, Held, ItemSplit
 from dataeff.data.labels import balanced, corrupt
 from dataeff.data.memory import HostSplit, MemorySplit
 from dataeff.data.packed import Packed, described
@@ -151,8 +151,8 @@ class ImageSet:
             for part, targets in parts
         )
         if transform := self.packed_transform():
-            look = Look(None, self.crop, self.flip, transform)
-            train = ItemSplit(Held(images), labels, normalise, look, workers)
+            finish = Finish(None, self.crop, self.flip, transform)
+            train = ItemSplit(Held(images), labels, normalise, finish, workers)
         names = () if isinstance(raw.classes, int) else tuple(map(str, raw.classes))
         shape = channels, height, width
         return Dataset(name, train, test, classes, shape, fingerprint, names)

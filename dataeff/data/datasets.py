@@ -13,6 +13,7 @@ from pydantic import Field
 
 from dataeff.data.base import ImageSet, Padding, Raw, Side, check_memory
 from dataeff.data.folder import ImageFolder
+from dataeff.data.hub import hugging_face
 from dataeff.data.labels import balanced
 from dataeff.errors import DataeffError
 from dataeff.hookspecs import hookimpl
@@ -46,6 +47,7 @@ def register_datasets(register: Any) -> None:
     register("cifar100", Cifar100)
     register("svhn", Svhn)
     register("image_folder", ImageFolder)
+    register("hf:", hugging_face)
 
 
 def download(name: str, root: Path) -> None:

@@ -11,7 +11,7 @@ from torch.utils.data import ConcatDataset, Subset
 
 from dataeff.data.decode import is_grey
 from dataeff.data.pixels import Layout, as_array, channels_last, picture
-from dataeff.data.seeded import borrowed, seed_of
+from dataeff.data.seeded import borrowed, seed_of, told_of
 from dataeff.errors import DataeffError
 
 IMAGES = ("image", "img", "images", "pixel_values", "picture", "x")
@@ -39,7 +39,7 @@ class Items:
 
     def item(self, index: int) -> tuple[Any, Any]:
         """Return image and label of an item, as its owner made them."""
-        item = self.dataset[index]
+        item = self._read(index)
         if isinstance(item, Mapping):
             image, label = self.columns
             return item[image], item[label]
@@ -59,7 +59,10 @@ class Items:
                     f"dataset {self.name}: item {index} has colours and others are grey; convert "
                     "all of them alike, as by image.convert('RGB')."
                 )
-            return torch.from_numpy(picture(image, self.grey))
+            try:
+                return torch.from_numpy(picture(image, self.grey))
+            except (OSError, ValueError) as error:
+                raise self._unreadable(index, error) from error
         array = as_array(image)
         if array.ndim not in (2, 3) or array.dtype.kind not in "buif":
             raise DataeffError(
@@ -78,6 +81,17 @@ class Items:
             )
         return torch.from_numpy(np.array(array, dtype=np.uint8, order="C"))
 
+    def _read(self, index: int) -> Any:
+        try:
+            return self.dataset[index]
+        # It is its owner's code, and may raise anything at all.
+        except Exception as error:
+            raise self._unreadable(index, error) from error
+
+    def _unreadable(self, index: int, error: Exception) -> DataeffError:
+        told = f"item {index} cannot be read: {told_of(error)}"
+        return DataeffError(f"dataset {self.name}: {told}.")
+
     def probed(self) -> list[int]:
         """Return some samples, spread over all."""
         return np.linspace(0, len(self) - 1, min(_PROBED, len(self))).astype(int).tolist()
@@ -94,9 +108,7 @@ class Items:
 
     def labels(self) -> Any:
         """Return the label of each item; without reading their images, where that can be."""
-        if hasattr(self.dataset, "select_columns") and self.columns[1]:
-            return self.dataset.select_columns([self.columns[1]])[:][self.columns[1]]
-        known = known_labels(self.dataset)
+        known = known_labels(self.dataset, self.columns[1])
         with borrowed() as seed:
             seed(0)
             if known is not None and all(
@@ -116,7 +128,7 @@ class Items:
         if not isinstance(features, Mapping):
             with borrowed() as seed:
                 seed(0)
-                item = self.dataset[0]
+                item = self._read(0)
             if not isinstance(item, Mapping):
                 return None, None
             features = item
@@ -126,8 +138,10 @@ class Items:
         )
 
 
-def known_labels(dataset: Any) -> Any:
-    """Return the labels that a Dataset tells of by itself."""
+def known_labels(dataset: Any, column: str | None = None) -> Any:
+    """Return the labels that a Dataset tells of by itself; a table has them in a column."""
+    if column and column in getattr(dataset, "column_names", ()):
+        return dataset.with_format(None).select_columns([column])[:][column]
     if isinstance(dataset, Subset):
         known = known_labels(dataset.dataset)
         return None if known is None else [known[index] for index in dataset.indices]

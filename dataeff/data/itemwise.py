@@ -22,7 +22,7 @@ from dataeff.errors import DataeffError
 _SAMPLED = 128
 
 
-class Look(NamedTuple):
+class Finish(NamedTuple):
     """What is done to images: brought to a size; where they are augmented, cropped and so on."""
 
     size: int | None = None
@@ -62,14 +62,7 @@ class Drawn:
             for index in indices:
                 seed(seed_of(view, index))
                 at = int(self._which[index])
-                try:
-                    image = items.image(at)
-                except DataeffError:
-                    raise
-                # Reading an item runs its owner's code.
-                except Exception as error:
-                    told = f"item {at} cannot be read: {told_of(error)}"
-                    raise DataeffError(f"dataset {items.name}: {told}.") from error
+                image = items.image(at)
                 made.append(self._fitting(items.name, image, at))
         return torch.stack(made)
 
@@ -123,8 +116,8 @@ class Drawn:
 class _Views(Dataset[Tensor | str]):
     """The workers' side: takes an order for a whole batch, gives (B, H, W, C)."""
 
-    def __init__(self, source: Held | Drawn, look: Look) -> None:
-        self.source, self.look = source, look
+    def __init__(self, source: Held | Drawn, finish: Finish) -> None:
+        self.source, self.finish = source, finish
 
     def __getitem__(self, order: Order) -> Tensor | str:
         indices, view = order
@@ -136,7 +129,7 @@ class _Views(Dataset[Tensor | str]):
             return told_of(error)
 
     def _augmented(self, images: Tensor, indices: list[int], view: tuple[int, int]) -> Tensor:
-        crop, flip, transform = self.look[1:]
+        crop, flip, transform = self.finish[1:]
         if crop or flip:
             numbers = torch.tensor(indices)
             dy, dx = (draws(*view, numbers, draw, 2 * crop + 1) for draw in (0, 1))
@@ -156,9 +149,14 @@ class ItemSplit(StreamSplit):
     """
 
     def __init__(
-        self, source: Held | Drawn, labels: Tensor, normalise: Normaliser, look: Look, workers: int
+        self,
+        source: Held | Drawn,
+        labels: Tensor,
+        normalise: Normaliser,
+        finish: Finish,
+        workers: int,
     ) -> None:
-        self._follow(_Views(source, look), labels, workers)
+        self._follow(_Views(source, finish), labels, workers)
         self.normalise = normalise
         self._is_ready = isinstance(source, Drawn) and source.dtype != torch.uint8
 

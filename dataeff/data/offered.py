@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 from dataeff.data.base import Dataset, ImageSet
 from dataeff.data.own import Around, OwnSet, dataset_of
-from dataeff.data.seeded import told_of
+from dataeff.data.seeded import borrowed, told_of
 from dataeff.errors import DataeffError
 from dataeff.notation import parse_one
 from dataeff.registry import Entry, Parameter, Registry
@@ -48,7 +48,10 @@ class OwnEntry(Entry):
         if "root" in inspect.signature(self.factory).parameters:
             given["root"] = root
         try:
-            return self.factory(**given)
+            # What is split at random is to be split alike next time.
+            with borrowed() as seed:
+                seed(0)
+                return self.factory(**given)
         except DataeffError:
             raise
         # It is the user's, and may raise anything at all.

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from dataeff.data.base import Dataset, ImageSet, Raw
 from dataeff.data.images import resize
 from dataeff.data.items import Items
-from dataeff.data.itemwise import Drawn, ItemSplit, Look, normaliser_of, plainly
+from dataeff.data.itemwise import Drawn, Finish, ItemSplit, normaliser_of, plainly
 from dataeff.data.packed import described
 from dataeff.data.pixels import Layout, pixels, several_sizes
 from dataeff.data.targets import targets
@@ -138,9 +138,9 @@ class OwnSet(ImageSet):
         code = [described(type(part.dataset)).encode() for part in items]
         fingerprint = self.fingerprint(*content, *code)
         transform = self.packed_transform()
-        look = Look(self.size, self.crop, self.flip, transform)
+        finish = Finish(self.size, self.crop, self.flip, transform)
         height, width, channels = train.shape
-        parts = (train, noisy, look), (test, labels.test, Look(self.size))
+        parts = (train, noisy, finish), (test, labels.test, Finish(self.size))
         splits = [ItemSplit(part, y, normalise, how, workers) for part, y, how in parts]
         about = len(labels.names), (channels, height, width), fingerprint, labels.names
         return Dataset(name, splits[0], splits[1], *about)

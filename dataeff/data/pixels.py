@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dataeff.data.decode import is_grey, without_extras
 from dataeff.data.images import resize
-from dataeff.errors import DataeffError
+from dataeff.errors import DataeffError, one_line
 
 Layout = Literal["NCHW", "NHWC"]
 """Where the channels of an array stand."""
@@ -95,7 +95,11 @@ def _arrays(name: str, images: Any, layout: Layout | None) -> list[Array]:
         )
     if images and all(isinstance(image, Image.Image) for image in images):
         grey = all(map(is_grey, images))
-        return [picture(image, grey)[None] for image in images]
+        try:
+            return [picture(image, grey)[None] for image in images]
+        except (OSError, ValueError) as error:
+            told = one_line(str(error))
+            raise DataeffError(f"dataset {name}: an image cannot be read: {told}.") from error
     single = [as_array(image) for image in images]
     if any(array.ndim not in (2, 3) or array.dtype.kind in "OUS" for array in single):
         raise DataeffError(

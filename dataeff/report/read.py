@@ -210,6 +210,16 @@ def _times(run: Record) -> list[str]:
     return [*told, "clocked_seconds", "total_seconds"]
 
 
+def balanced_accuracy(classes: Record) -> float | None:
+    """Return the mean accuracy of the classes; None where it is that of the images."""
+    sizes = [size for size in classes.get("test", ()) if size]
+    # As even as whole numbers allow is even.
+    if not sizes or max(sizes) - min(sizes) <= 1:
+        return None
+    known = [accuracy for accuracy in classes["accuracy"] if accuracy is not None]
+    return sum(known) / len(known)
+
+
 def _line(run: Record) -> Record:
     line = {name: run.get(name) for name in _HEAD} | run.get("metrics", {})
     for kind, form in _NAMED.items():
@@ -230,6 +240,7 @@ def _line(run: Record) -> Record:
         "pace": None,
         "energy_joules": joules,
         "worst_class": min(known, default=None),
+        "balanced_accuracy": balanced_accuracy(classes),
         "test_samples": sum(classes.get("test", ())) or None,
         "test_part": run.get("part"),
         **{name: use.get(name) for name in ("never_trained", "class_balance")},

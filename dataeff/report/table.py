@@ -33,7 +33,8 @@ from dataeff.seeds import LOOKS
 MEBI = 2**20
 # Means over seeds, by the column of runs.csv that they are taken from.
 _SAME = (
-    *("worst_class", "prepare_seconds", "train_seconds", "rows_trained", "train_loss", "test_loss"),
+    *("balanced_accuracy", "worst_class", "prepare_seconds", "train_seconds", "rows_trained"),
+    *("train_loss", "test_loss"),
     *("never_trained", "class_balance", "energy_joules", "artefact_uses"),
 )
 _MEANS = {"macro_f1": "test_macro_f1", "peak_memory_mib": "peak_memory"}

@@ -39,7 +39,7 @@ _COUNTS = {"seed", "epoch", "label"}
 # What was measured is a number, where it is known.
 _FIGURES = re.compile(
     r"(test|validation|rows)_.*|.*_seconds|seconds|seed|epochs?|label|steps|flops|peak_memory"
-    r"|train_loss|kept|mixed|worst_class|never_trained|class_balance|load_average|process_share"
+    r"|train_loss|kept|mixed|worst_class|balanced_accuracy|never_trained|class_balance|load_average|process_share"
     r"|energy_joules|accuracy|difference|trained|image_error|ranked|control"
 )
 _REUSED = r"(\S+:[\d.e+-]+( |$))*"
