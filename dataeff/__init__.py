@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dataeff.strategy import Strategy
     from dataeff.training.batch import Batch
     from dataeff.training.devices import is_accelerated
+    from dataeff.training.driving import drive
     from dataeff.training.plan import Plan
     from dataeff.training.run import Run
 
@@ -24,6 +25,7 @@ __all__ = [
     "Strategy",
     "StrategyConflict",
     "StrategyError",
+    "drive",
     "hookimpl",
     "is_accelerated",
     "portion",
@@ -38,6 +40,7 @@ _HOMES = {
     "dataeff.strategy": ("Strategy",),
     "dataeff.training.batch": ("Batch",),
     "dataeff.training.devices": ("is_accelerated",),
+    "dataeff.training.driving": ("drive",),
     "dataeff.training.plan": ("Plan",),
     "dataeff.training.run": ("Run",),
 }
