@@ -142,6 +142,6 @@ def _named(node: ast.AST, function: FunctionType) -> Any:
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         module = names.get(node.value.id)
         found = getattr(module, node.attr, None) if isinstance(module, ModuleType) else None
-    package = function.__module__.partition(".")[0]
+    package = (function.__module__ or "").partition(".")[0]
     theirs = getattr(found, "__module__", None) or ""
     return found if theirs.partition(".")[0] == package else None
