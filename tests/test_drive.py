@@ -230,7 +230,7 @@ def test_code_without_a_source_is_told_when_it_asks():
     assert "give model= to dataeff.drive" in told(next, iter(drive))
     lines[2] = "    def select_batch(self): pass"
     exec("\n".join(lines), names)
-    drive = dataeff.drive(names["Hidden"](), THREE.dataset, epochs=1)
+    drive = dataeff.drive(names["Hidden"](), THREE.dataset, epochs=1, batch_size=16)
     batches = iter(drive)
     for _ in range(6):
         drive.step(torch.ones(len(next(batches).y), requires_grad=True))
