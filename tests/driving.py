@@ -63,7 +63,7 @@ def drive_of(text, task, seed=0, **changes):
     return dataeff.drive(text, data, **({"seed": seed, "model": task.model} | keys | changes))
 
 
-def looks(drive):
+def wants_logits(drive):
     """Say whether a strategy of the drive wants to know what the network said."""
     return any(demands(part.kind).logits for part in drive._job.run.strategies)
 
@@ -71,9 +71,9 @@ def looks(drive):
 class Loop:
     """A plain loop, with the optimizer and the schedule of our own trainer."""
 
-    def __init__(self, drive, task, model=None):
+    def __init__(self, drive, task, looks=False):
         self.drive, self.task = drive, task
-        self.model = model or drive.model
+        self.model, self.looks = drive.model, looks or wants_logits(drive)
         self.optimizer = build_optimizer(task, self.model)
         self.batches = []
 
@@ -92,7 +92,7 @@ class Loop:
         self.batches.append(batch.indices.tolist())
         logits = self.drive.per_sample(self.model(batch.x))
         losses = cross_entropy(logits, batch.y, reduction="none")
-        self.drive.step(losses, logits if looks(self.drive) else None).backward()
+        self.drive.step(losses, logits if self.looks else None).backward()
         rate = self.task.lr * schedule(self.task, self.drive.progress) * self.drive.lr_factor
         for group in self.optimizer.param_groups:
             group["lr"] = rate

@@ -37,8 +37,10 @@ class Given(NamedTuple):
 class Epoch:
     """The batches of one epoch, once; `len` is how many its plan has, and strategies may drop."""
 
-    def __init__(self, drive: Drive, plan: Plan, taken: int = 0) -> None:
-        self._drive, self.plan, self.taken = drive, plan, taken
+    def __init__(self, drive: Drive, plan: Plan, taken: int = 0, given: int = 0) -> None:
+        self._drive, self.plan = drive, plan
+        # How far its plan is through, and how many batches came of that.
+        self.taken, self.given = taken, given
         self.flow = offered(drive._job, plan, taken)
 
     def __len__(self) -> int:
@@ -58,11 +60,18 @@ class Loader:
         self._drive = drive
 
     def __len__(self) -> int:
-        epoch = self._drive._current()
+        epoch = self._epoch()
         return len(epoch) if epoch else 0
 
     def __iter__(self) -> Iterator[Given]:
-        return iter(self._drive._current() or ())
+        return iter(self._epoch() or ())
+
+    def _epoch(self) -> Epoch | None:
+        """Return the epoch to give: trainers that count do not ask whether the last was all."""
+        drive, last = self._drive, self._drive._epoch
+        if last and last.given >= len(last) and drive._batch is None:
+            drive._finish(last)
+        return drive._current()
 
 
 class Drive:
@@ -160,7 +169,7 @@ class Drive:
         if batch is None:
             self._finish(epoch)
             raise StopIteration
-        self._batch, epoch.taken = batch, self._job.run.batch + 1
+        self._batch, epoch.taken, epoch.given = batch, self._job.run.batch + 1, epoch.given + 1
         return Given(batch.x, batch.y, batch.weight, batch.idx)
 
     def _finish(self, epoch: Epoch) -> None:
@@ -250,7 +259,8 @@ class Drive:
     def state_dict(self) -> dict[str, Any]:
         """Return where it stands, as plain data for torch.save; network and optimizer are yours."""
         self._check_settled("its state is asked for")
-        at = (self._epoch.plan, self._epoch.taken) if self._epoch else None
+        epoch = self._epoch
+        at = (epoch.plan, epoch.taken, epoch.given) if epoch else None
         return state_of(self._job, self._made, at)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -82,7 +82,9 @@ def read_given(given: Any, installed: Installed, workers: int) -> Dataset:
         given = given.tensors
     if _is_pair(given):
         return _of_tensors(*map(_tensor, given))
-    if isinstance(given, TorchDataset) or hasattr(given, "__getitem__"):
+    if isinstance(given, TorchDataset) or (
+        hasattr(given, "__getitem__") and not isinstance(given, dict)
+    ):
         return _of_items(given, workers)
     raise DataeffError(f"dataset is {_kind(given)}: give {FORMS}.")
 
@@ -113,7 +115,7 @@ def _of_items(items: Any, workers: int) -> Dataset:
         ) from None
     # Transforms may draw: what we look at must not move anybody's luck.
     with forked(torch.device("cpu")):
-        first = None if isinstance(items, dict) or not count else items[0]
+        first = items[0] if count else None
         if not (isinstance(first, tuple | list) and len(first) == 2):
             raise DataeffError(
                 f"The first item of the data set is {_kind(first)}: each has to be a pair (x, y)."

@@ -75,16 +75,22 @@ class DrivenJob(Job):
 
 
 def state_of(
-    job: Job, made: Sequence[Mapping[str, Any]], at: tuple[Plan, int] | None
+    job: Job, made: Sequence[Mapping[str, Any]], at: tuple[Plan, int, int] | None
 ) -> dict[str, Any]:
     """Return where a run stands as plain data; `at` are its plan and how far it is through."""
     run = job.run
     plugins = [part.plugin for part in run.strategies]
     within = None
     if at:
-        plan, taken = at
+        plan, taken, given = at
         passing = [checkpoint.passing_state(*pair) for pair in zip(plugins, made, strict=True)]
-        within = {"rows": plan.rows, "sizes": plan.sizes, "taken": taken, "strategies": passing}
+        within = {
+            "rows": plan.rows,
+            "sizes": plan.sizes,
+            "taken": taken,
+            "given": given,
+            "strategies": passing,
+        }
     state = {
         "of": _identity(job),
         "strategies": [checkpoint.strategy_state(plugin) for plugin in plugins],
@@ -98,7 +104,7 @@ def state_of(
     return copy.deepcopy(state)
 
 
-def load_state(job: Job, state: Any) -> tuple[Plan, int] | None:
+def load_state(job: Job, state: Any) -> tuple[Plan, int, int] | None:
     """Bring a run that was just set up to a state; return its plan, and how far it is through."""
     run = job.run
     if not isinstance(state, dict) or any(part not in state for part in _PARTS):
@@ -126,7 +132,7 @@ def load_state(job: Job, state: Any) -> tuple[Plan, int] | None:
     # As they were: a plan that is made joins its last batches.
     plan.sizes = within["sizes"]
     run.batch, run.batches = max(0, within["taken"] - 1), len(plan)
-    return plan, within["taken"]
+    return plan, within["taken"], within["given"]
 
 
 def _identity(job: Job) -> dict[str, Any]:
