@@ -281,6 +281,19 @@ def test_samples_that_share_an_input_are_told_apart():
     drive.step(losses, lines).backward()
 
 
+def test_vectors_are_taken():
+    for strategy in ("selective_backprop_batch[start=0]", "auto_assist", "craig"):
+        drive = dataeff.drive(strategy, (X.flatten(1), Y), epochs=1, model=net())
+        batch = next(iter(drive))
+        drive.step(ones(len(batch.y)), torch.zeros(len(batch.y), 4))
+
+
+def test_who_asks_for_a_feature_map_wants_a_network_that_has_one():
+    said = told(dataeff.drive, "input_scaling", (X, Y), epochs=1, model=net())
+    assert said.startswith("input_scaling[")
+    assert "Sequential has no forward_features, as timm's networks have" in said
+
+
 def test_a_mistake_in_a_hook_is_told_in_its_name():
     class Broken(Strategy):
         """Fail."""

@@ -158,8 +158,10 @@ def _labels(y: Tensor, count: int) -> Tensor:
 
 def _dataset(train: Split, shape: tuple[int, ...]) -> Dataset:
     classes = int(train.labels.max()) + 1 if len(train) else 0
+    # A vector is an image of one pixel, for strategies that ask how large images are.
+    channels, height, width = (*shape, 1, 1, 1)[:3] if len(shape) < 3 else shape[:3]
     # Whatever is tested is tested by whoever has the loop.
-    return Dataset("given", train, train, classes, shape, "")  # type: ignore[arg-type]
+    return Dataset("given", train, train, classes, (channels, height, width), "")
 
 
 def _kind(value: Any) -> str:
