@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dataeff.strategy import Strategy
     from dataeff.training.batch import Batch
     from dataeff.training.devices import is_accelerated
+    from dataeff.training.driving import drive
     from dataeff.training.plan import Plan
     from dataeff.training.run import Run
 
@@ -29,6 +30,7 @@ __all__ = [
     "StrategyConflict",
     "StrategyError",
     "compare",
+    "drive",
     "hookimpl",
     "is_accelerated",
     "portion",
@@ -48,6 +50,7 @@ _HOMES = {
     "dataeff.strategy": ("Strategy",),
     "dataeff.training.batch": ("Batch",),
     "dataeff.training.devices": ("is_accelerated",),
+    "dataeff.training.driving": ("drive",),
     "dataeff.training.plan": ("Plan",),
     "dataeff.training.run": ("Run",),
 }

@@ -61,9 +61,7 @@ class DefaultLoop:
             run.denominator = run.denominator + batch.R
         else:
             run.denominator = run.unit = batch.R
-        share = 1 / float(run.unit)
-        each = batch.weight * share if batch.weighted else torch.full_like(losses, share)
-        losses.backward(gradient=each)
+        losses.backward(gradient=shares(batch, losses, run.unit))
 
     @hookimpl
     def finish_gradients(self, run):
@@ -83,3 +81,9 @@ class DefaultLoop:
     @hookimpl
     def optimizer_step(self, run):
         run.optimizer.step()
+
+
+def shares(batch: Batch, losses: Tensor, unit: float | Tensor | None = None) -> Tensor:
+    """Return what each loss counts: its weight, divided by the unit or the number of rows."""
+    share = 1 / float(batch.R if unit is None else unit)
+    return batch.weight * share if batch.weighted else torch.full_like(losses, share)

@@ -128,11 +128,14 @@ class Job:
 
     # What the loop asks -----------------------------------------------------------------------
 
-    def open(self, plan: Plan) -> list[Rows]:
-        """Begin to read a plan: start the stream of its images and return its batches."""
+    def open(self, plan: Plan, start: int = 0) -> list[Rows]:
+        """Begin to read a plan: start the stream of its images and return its batches.
+
+        All from `start` on: those before have been trained.
+        """
         run = self.run
-        rows = plan.on(run.device)
-        run.batch, run.batches = 0, len(rows)
+        rows = plan.on(run.device)[start:]
+        run.batch, run.batches = max(0, start - 1), len(plan)
         view = (run.seed, run.epoch) if run.augment else None
         self.stream = self.images([r.samples for r in rows], view)
         return rows

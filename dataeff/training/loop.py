@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dataeff.training.defaults import shares
 from dataeff.training.plan import Plan, checked
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from dataeff.training.batch import Batch
     from dataeff.training.job import Evaluate, Job
 
@@ -38,11 +41,20 @@ def epochs(job: Job, evaluate: Evaluate) -> Iterator[Plan]:
 
 def epoch(job: Job, evaluate: Evaluate) -> Iterator[Plan]:
     """Plan the current epoch, yield it to be trained, and finish it."""
+    yield begin_epoch(job)
+    finish_epoch(job, evaluate)
+
+
+def begin_epoch(job: Job) -> Plan:
+    """Plan the current epoch."""
+    job.calls.checking = True
+    with job.meter.clock("train"):
+        return plan_epoch(job)
+
+
+def finish_epoch(job: Job, evaluate: Evaluate) -> None:
+    """Finish an epoch whose plan is through, and move on to the next."""
     run, calls, clock = job.run, job.calls, job.meter.clock
-    calls.checking = True
-    with clock("train"):
-        plan = plan_epoch(job)
-    yield plan
     calls.checking = True
     with clock("train"):
         run.batch = run.batches
@@ -76,10 +88,10 @@ def batches(job: Job, plan: Plan) -> Iterator[Batch]:
         _take_step(job)
 
 
-def _selected(job: Job, plan: Plan) -> Iterator[Batch]:
+def _selected(job: Job, plan: Plan, start: int = 0) -> Iterator[Batch]:
     """Load and select what the plan says, then what strategies still hold back."""
     run, calls, meter = job.run, job.calls, job.meter
-    for number, rows in enumerate(job.in_turns(job.open(plan))):
+    for number, rows in enumerate(job.in_turns(job.open(plan, start)), start):
         run.batch = number
         meter.phase("load")
         batch = calls.load(run, rows)
@@ -99,16 +111,12 @@ def _selected(job: Job, plan: Plan) -> Iterator[Batch]:
 def _train_batch(job: Job, batch: Batch) -> None:
     """Take one batch through the network, there and back, and step if all agree."""
     run, calls, meter = job.run, job.calls, job.meter
-    meter.phase("transform")
-    calls.resize_batch(run, batch)
-    calls.transform_batch(run, batch)
+    _transform(job, batch)
     with job.checks.held(batch):
         meter.phase("forward")
         logits = calls.forward(run, batch).float()
         losses = calls.sample_losses(run, batch, logits)
-        seen = batch, logits.detach(), losses.detach()
-        run.ledger.record(*seen)
-        calls.observe_batch(run, *seen)
+        _observe(job, batch, logits, losses)
         meter.phase("backward")
         job.count("trained", batch.x)
         if job.plain_loss:
@@ -121,6 +129,20 @@ def _train_batch(job: Job, batch: Batch) -> None:
     calls.checking = False
 
 
+def _transform(job: Job, batch: Batch) -> None:
+    """Make of a batch what the network is to see."""
+    job.meter.phase("transform")
+    job.calls.resize_batch(job.run, batch)
+    job.calls.transform_batch(job.run, batch)
+
+
+def _observe(job: Job, batch: Batch, logits: Tensor, losses: Tensor) -> None:
+    """Let the ledger and strategies see what came of a batch, before the weights change."""
+    seen = batch, logits.detach(), losses.detach()
+    job.run.ledger.record(*seen)
+    job.calls.observe_batch(job.run, *seen)
+
+
 def _take_step(job: Job) -> None:
     """Finish the gathered gradients and step the optimizer."""
     job.meter.phase("step")
@@ -128,3 +150,30 @@ def _take_step(job: Job) -> None:
     job.set_learning_rate()
     job.calls.optimizer_step(job.run)
     job.stepped()
+
+
+# A loop of somebody else's ------------------------------------------------------------------------
+
+
+def offered(job: Job, plan: Plan, start: int = 0) -> Iterator[Batch]:
+    """Yield the batches of a plan, from one on, for somebody else to train and have `settled`."""
+    for batch in _selected(job, plan, start):
+        if batch.R:
+            _transform(job, batch)
+            yield batch
+
+
+def settled(job: Job, batch: Batch, logits: Tensor, losses: Tensor) -> Tensor:
+    """Note what came of a batch that was offered, and return the loss to go backward with.
+
+    A batch is a step of its own, so its gradients are those that `batches` steps with, to the bit.
+    """
+    _observe(job, batch, logits, losses)
+    if job.plain_loss:
+        # Multiplied first: backward then gives each loss just this factor.
+        loss = (losses * shares(batch, losses)).sum()
+    else:
+        numerator, denominator = job.calls.reduce_loss(job.run, batch, logits, losses)
+        loss = numerator / denominator
+    job.calls.checking = False
+    return loss

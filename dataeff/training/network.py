@@ -1,11 +1,12 @@
 """The model as one call, and how to score with it without leaving a trace."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -35,6 +36,17 @@ class Network(nn.Module):
 def ghost(model: nn.Module) -> nn.Module:
     """Return a copy that holds no data: it knows shapes and counts work, and costs nothing."""
     return copy.deepcopy(model).to("meta").eval()
+
+
+def feature_shape(model: nn.Module, shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of the last feature map of one image of this shape, off all data."""
+    if not hasattr(model, "forward_features"):
+        raise DataeffError(
+            f"{type(model).__name__} has no forward_features, as timm's networks have, so nothing "
+            "is known of its last feature map: write that method, or take another strategy."
+        )
+    features = ghost(model).forward_features(torch.empty((1, *shape), device="meta"))  # type: ignore[operator]
+    return tuple(features.shape[1:])
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from generator import hooks, keys, measured, strategies
+from generator import drives, hooks, keys, measured, strategies
 from generator.places import DOCS, ROOT
 
 MAKERS: dict[str, Callable[..., str]] = {
@@ -19,6 +19,7 @@ MAKERS: dict[str, Callable[..., str]] = {
     "table": measured.table,
     "columns": keys.columns,
     "datasets": keys.datasets,
+    "driven": drives.driven,
     "keys": keys.keys,
     "margins": keys.margins,
     "example": hooks.example,
@@ -26,9 +27,11 @@ MAKERS: dict[str, Callable[..., str]] = {
     "kinds": hooks.kinds,
     "loop": hooks.loop,
     "members": hooks.members_of,
+    "offers": drives.offers,
     "cards": strategies.cards,
     "families": strategies.families,
     "index": strategies.index,
+    "undriven": drives.undriven,
 }
 """What makes each part, by its name; the words after it are arguments."""
 
