@@ -1,15 +1,18 @@
 """The model as one call, and how to score with it without leaving a trace."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dataeff.errors import DataeffError
+
+T = TypeVar("T")
 
 
 class Network(nn.Module):
@@ -35,6 +38,21 @@ class Network(nn.Module):
 def ghost(model: nn.Module) -> nn.Module:
     """Return a copy that holds no data: it knows shapes and counts work, and costs nothing."""
     return copy.deepcopy(model).to("meta").eval()
+
+
+def on_empty(model: nn.Module, shape: Sequence[int], call: Callable[[Any, Tensor], T]) -> T:
+    """Return what a call gives for a copy without data and an image of this shape.
+
+    A network that cannot do without data is called with its own, and a copy of that.
+    """
+    try:
+        with torch.no_grad():
+            return call(ghost(model), torch.empty((1, *shape), device="meta"))
+    except (RuntimeError, NotImplementedError, AttributeError, TypeError, ValueError):
+        weight = next(model.parameters())
+        copied = copy.deepcopy(model).eval()
+        with torch.no_grad():
+            return call(copied, torch.zeros((1, *shape), device=weight.device, dtype=weight.dtype))
 
 
 @contextmanager

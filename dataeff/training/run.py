@@ -16,7 +16,7 @@ from dataeff.training.artefact import artefact
 from dataeff.training.child import Child
 from dataeff.training.ledger import Ledger
 from dataeff.training.meter import flops_by_module
-from dataeff.training.network import Network, Scoring, cross_entropy, eval_mode, ghost
+from dataeff.training.network import Network, Scoring, cross_entropy, eval_mode, on_empty
 from dataeff.training.optimizing import begin_momentum, build_optimizer
 from dataeff.training.plan import Rows
 from dataeff.training.rng import Streams, derive, forked
@@ -163,9 +163,8 @@ class Run:
         sides = tuple(shape or self.shape)
         key = (self._job.version, sides)
         if key not in self._feature_shapes:
-            with torch.no_grad(), self._job.meter.paused():
-                image = torch.empty((1, *sides), device="meta")
-                features = ghost(self.model).forward_features(image)  # type: ignore[operator]
+            with self._job.meter.paused():
+                features = on_empty(self.model, sides, lambda net, x: net.forward_features(x))
             self._feature_shapes[key] = tuple(features.shape[1:])
         return self._feature_shapes[key]
 
