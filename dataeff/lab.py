@@ -89,8 +89,10 @@ class Lab:
     def ground(self, task: Task) -> Ground:
         """Return what the runs of a task train on."""
         data = self.data(task)
+        layout = torch.channels_last if task.channels_last else torch.contiguous_format
         models, classes, shape = self.installed.models, data.classes, data.shape
-        build = partial(build_model, task.model, models, classes=classes, shape=shape)
+        named = partial(build_model, task.model, models, layout=layout)
+        build = partial(named, classes=classes, shape=shape)
         return Ground(data.train, shape, build, self.device)
 
     @contextmanager

@@ -20,7 +20,7 @@ from dataeff.foretell.load import Load
 from dataeff.foretell.match import Pilot
 from dataeff.foretell.pace import Estimate, Setup, Site, let_go
 from dataeff.lab import Lab
-from dataeff.models.build import is_theirs
+from dataeff.models.build import is_own_place, is_theirs
 from dataeff.models.identity import identity_of
 from dataeff.notation import parse_one
 from dataeff.plugins import load_plugins
@@ -80,7 +80,7 @@ class Work:
         found = [installed.datasets[data].source]
         if model in installed.models:
             return [*found, installed.models[model].source]
-        return found if is_theirs(model) else None
+        return found if is_theirs(model) or is_own_place(model) else None
 
     # Compositions -----------------------------------------------------------------------------
 

@@ -1,17 +1,22 @@
 """From `name[key=value]` to a network: a registered one, torchvision's or timm's."""
 
-import ast
 import warnings
 from collections.abc import Callable
 from fnmatch import fnmatch
 from functools import partial
 from typing import Any
 
+import torch
 from torch import nn
 
 from dataeff.errors import DataeffError, UnknownName, did_you_mean, one_line
+from dataeff.imported import is_place
+from dataeff.models.own import with_halves
+from dataeff.models.places import network_at, read_literal
+from dataeff.models.pooling import pool_kind_of
 from dataeff.models.small import Shape
 from dataeff.models.stems import shrink_stem
+from dataeff.models.trial import Images, check_logits, check_on_empty, is_empty
 from dataeff.models.vision import PREFIX, torchvision_builder, torchvision_names
 from dataeff.notation import Part, format_part, parse_one
 from dataeff.registry import Registry
@@ -20,25 +25,51 @@ SMALL_SIDE = 64
 """Images up to this side get the small-image stem, unless `stem` says otherwise."""
 
 _STEM_CHOICES = ("auto", "small", "imagenet")
-_WORDS = {"true": "True", "false": "False", "none": "None"}
 
 
-def build_model(text: str, registry: Registry, *, classes: int, shape: Shape) -> nn.Module:
+def build_model(
+    text: str,
+    registry: Registry,
+    *,
+    classes: int,
+    shape: Shape,
+    layout: torch.memory_format = torch.contiguous_format,
+) -> nn.Module:
     """Build the network that `text` names for images of `shape` (channels, height, width).
 
-    The weights are drawn from torch's global generator: seed it first.
+    The weights are drawn from torch's global generator: seed it first. One of the user's own is
+    tried on such images, in this layout, and refused where it does not give their logits.
     """
     part = parse_one(text)
+    model: Any
     if part.name in registry:
         entry = registry[part.name]
         model = entry.factory(classes, shape, **entry.read(part.params))
+        is_own = not entry.factory.__module__.startswith("dataeff.")
+    elif is_own := is_own_place(part.name):
+        entry = registry[part.name]
+        model = network_at(entry, part.params, classes, shape)
     else:
         model = _build_foreign(part, registry, classes, shape)
-    if not (hasattr(model, "forward_features") and hasattr(model, "forward_head")):
-        raise DataeffError(f"model {text} needs forward_features and forward_head, as timm's have.")
+    images = Images(shape, layout)
+    if not (is_empty() or _is_ours(model)):
+        check = check_logits if is_own else check_on_empty
+        check(model, text, classes, images)
+    if is_own:
+        model = with_halves(model, text, images, entry.factory)
     if not hasattr(model, "pool_kind"):
-        model.pool_kind = _pool_kind(model)
-    return model
+        model.pool_kind = pool_kind_of(model, shape)
+    network: nn.Module = model
+    return network
+
+
+def _is_ours(model: nn.Module) -> bool:
+    return type(model).__module__ == "dataeff.models.small"
+
+
+def is_own_place(name: str) -> bool:
+    """Say whether a name is a place of the user's own, and none of torchvision's networks."""
+    return is_place(name) and not name.startswith(PREFIX)
 
 
 def model_names(registry: Registry, pattern: str = "*") -> list[str]:
@@ -64,7 +95,7 @@ def _build_foreign(part: Part, registry: Registry, classes: int, shape: Shape) -
     if build is None:
         hint = did_you_mean(part.name, model_names(registry))
         raise UnknownName(f"There is no model {part.name!r}.{hint} See: dataeff models")
-    params = {key: _read(value) for key, value in part.params.items()}
+    params = {key: read_literal(value) for key, value in part.params.items()}
     stem = params.pop("stem", "auto")
     if stem not in _STEM_CHOICES:
         choices = ", ".join(_STEM_CHOICES)
@@ -78,6 +109,9 @@ def _build_foreign(part: Part, registry: Registry, classes: int, shape: Shape) -
         what, size = format_part(part.name, params), "x".join(map(str, shape))
         told = one_line(str(error)) or type(error).__name__
         raise DataeffError(f"model {what} cannot be built for {size} images: {told}") from error
+    if not (hasattr(model, "forward_features") and hasattr(model, "forward_head")):
+        what = format_part(part.name, params)
+        raise DataeffError(f"model {what} needs forward_features and forward_head, as timm's have.")
     small = stem == "small" or (stem == "auto" and max(shape[1:]) <= SMALL_SIDE)
     if small and not shrink_stem(model) and stem == "small":
         raise DataeffError(
@@ -107,24 +141,3 @@ def _build_timm(name: str, params: dict[str, Any], classes: int, shape: Shape) -
     return timm.create_model(
         name, pretrained=False, num_classes=classes, in_chans=shape[0], **params
     )
-
-
-def _read(text: str) -> Any:
-    try:
-        return ast.literal_eval(_WORDS.get(text.lower(), text))
-    # The last two, where it is nested deeply.
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return text
-
-
-def _pool_kind(model: nn.Module) -> str:
-    """Say what a timm head reads, by its `global_pool`."""
-    head = getattr(model, "head", None)
-    # These average, but not the map that they are given: a convolution comes first, or the map is
-    # laid out as (B, h, w, C).
-    convolved = hasattr(head, "in_conv") or hasattr(model, "pre_logits")
-    if convolved or getattr(model, "output_fmt", "NCHW") == "NHWC":
-        return "other"
-    pool = getattr(model, "global_pool", None) or getattr(head, "global_pool", None)
-    kind = pool if isinstance(pool, str) else getattr(pool, "pool_type", "")
-    return {"avg": "avg", "fast": "avg", "fastavg": "avg", "token": "token"}.get(kind, "other")

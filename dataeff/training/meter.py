@@ -17,7 +17,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from dataeff.training.energy import energy_counter
-from dataeff.training.network import ghost
+from dataeff.training.network import on_empty
 from dataeff.training.system import kib
 
 # Forward 1, backward 2: what a row costs, in forward passes. "gradient" is both, for a score.
@@ -302,8 +302,12 @@ def flops_by_module(model: nn.Module, shape: Sequence[int]) -> Counter[str]:
 
 
 def _counted(model: nn.Module, shape: Sequence[int]) -> FlopCounterMode:
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        ghost(model)(torch.empty(1, *shape, device="meta"))
+    return on_empty(model, shape, _counting)
+
+
+def _counting(model: nn.Module, x: torch.Tensor) -> FlopCounterMode:
+    with FlopCounterMode(display=False) as counter:
+        model(x)
     return counter
 
 

@@ -4,13 +4,15 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dataeff.errors import DataeffError
+
+T = TypeVar("T")
 
 
 class Network(nn.Module):
@@ -38,6 +40,21 @@ def ghost(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model).to("meta").eval()
 
 
+def on_empty(model: nn.Module, shape: Sequence[int], call: Callable[[Any, Tensor], T]) -> T:
+    """Return what a call gives for a copy without data and an image of this shape.
+
+    A network that cannot do without data is called with its own, and a copy of that.
+    """
+    try:
+        with torch.no_grad():
+            return call(ghost(model), torch.empty((1, *shape), device="meta"))
+    except (RuntimeError, NotImplementedError, AttributeError, TypeError, ValueError):
+        weight = next(model.parameters())
+        copied = copy.deepcopy(model).eval()
+        with torch.no_grad():
+            return call(copied, torch.zeros((1, *shape), device=weight.device, dtype=weight.dtype))
+
+
 def feature_shape(model: nn.Module, shape: Sequence[int]) -> tuple[int, ...]:
     """Return the shape of the last feature map of one image of this shape, off all data."""
     if not hasattr(model, "forward_features"):
@@ -45,7 +62,7 @@ def feature_shape(model: nn.Module, shape: Sequence[int]) -> tuple[int, ...]:
             f"{type(model).__name__} has no forward_features, as timm's networks have, so nothing "
             "is known of its last feature map: write that method, or take another strategy."
         )
-    features = ghost(model).forward_features(torch.empty((1, *shape), device="meta"))  # type: ignore[operator]
+    features = on_empty(model, shape, lambda net, x: net.forward_features(x))
     return tuple(features.shape[1:])
 
 

@@ -163,7 +163,7 @@ class Run:
         sides = tuple(shape or self.shape)
         key = (self._job.version, sides)
         if key not in self._feature_shapes:
-            with torch.no_grad(), self._job.meter.paused():
+            with self._job.meter.paused():
                 self._feature_shapes[key] = feature_shape(self.model, sides)
         return self._feature_shapes[key]
 
