@@ -22,6 +22,7 @@ from dataeff.errors import DataeffError, Diverged
 from dataeff.files import make_way, write_bytes
 from dataeff.lab import Lab
 from dataeff.models.identity import identity_of
+from dataeff.models.own import as_given
 from dataeff.plugins import load_plugins
 from dataeff.training.cell import Result, train_cell
 from dataeff.training.job import NOWHERE, Place
@@ -93,7 +94,7 @@ class Training:
         from safetensors.torch import save
 
         told = made_of(result)
-        state = result.run.model.state_dict()
+        state = as_given(result.run.model).state_dict()
         # Tensors that share memory are written once each; views are no tensors of their own.
         tensors = {name: value.detach().cpu().clone().contiguous() for name, value in state.items()}
         make_way(path)
@@ -152,7 +153,7 @@ def train(
             tested=not untested,
         )
         result = training.run(console, run.get("fresh", False))
-    net = result.run.model.eval()
+    net = as_given(result.run.model).eval()
     # No tensor and no module: what torch keeps track of are these.
     vars(net)["trained"] = made_of(result)
     return net

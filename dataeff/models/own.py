@@ -85,6 +85,11 @@ def with_halves(net: nn.Module, name: str, images: Images, maker: Any) -> nn.Mod
     return OwnNet(net, name, known[key])
 
 
+def as_given(net: nn.Module) -> nn.Module:
+    """Return a network as its owner knows it: without what we have put around it."""
+    return net.net if isinstance(net, OwnNet) else net
+
+
 def has_halves(net: Any, images: Images) -> bool:
     """Say whether a network has halves of its own, of a map or of tokens, that give its logits."""
     if not (hasattr(net, "forward_features") and hasattr(net, "forward_head")):
