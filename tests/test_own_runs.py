@@ -215,7 +215,8 @@ def test_data_sets_of_a_plugin_are_listed(tmp_path):
     listed = json.loads(ok("datasets", "--plugins-dir", "ideas", "--json"))
     offers = {offer["name"]: offer for offer in listed}
     assert {"own_arrays", "own_sets", "own_class", "own_data"} <= offers.keys()
-    assert offers["own_arrays"]["parameters"][:2] == ["samples=60", "bright=false"]
+    assert offers["own_arrays"]["parameters"] == ["samples=60", "bright=false"]
+    assert (offers["own_data"]["parameters"], offers["own_data"]["summary"]) == ([], "")
 
 
 # On from a stop -----------------------------------------------------------------------------------
