@@ -2,6 +2,8 @@
 
 import pickle
 import random
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -180,6 +182,52 @@ def test_what_cannot_be_pickled_is_said():
     locked.lock = threading.Lock()
     with pytest.raises(DataeffError, match="open files and connections where an item is read"):
         pickle.dumps(streamed(locked).train)
+
+
+NOTEBOOK = """
+import sys, torch
+from torch.utils.data import Dataset
+from dataeff.data import dataset_of
+from dataeff.data.sharing import publish
+
+class Mine(Dataset):
+    def __len__(self):
+        return 30
+    def __getitem__(self, index):
+        image = torch.full((3, 8, 8), index, dtype=torch.uint8)
+        return image + torch.randint(0, 9, (), dtype=torch.uint8), index % 3
+
+data = dataset_of("mine", Mine(), Mine(), {"transform": lambda images: images * 2})
+publish(data.train, sys.argv[1])
+print(torch.cat(list(data.train.stream([torch.arange(30)], (0, 0)))).double().abs().sum().item())
+"""
+READER = """
+import sys, torch
+split = torch.load(sys.argv[1], mmap=True, weights_only=False)
+print(torch.cat(list(split.stream([torch.arange(30)], (0, 0)))).double().abs().sum().item())
+"""
+
+
+def test_what_a_notebook_defines_is_seen_alike_in_another_process(tmp_path):
+    path = str(tmp_path / "train")
+    told = [
+        subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=True).stdout
+        for code in (NOTEBOOK, READER)
+    ]
+    assert told[0] == told[1] != b""
+
+
+def test_files_of_a_test_set_are_known_where_a_dataset_tells_of_them(tmp_path):
+    from torchvision.datasets import ImageFolder
+
+    for part, label in (("one", "cat"), ("one", "dog"), ("two", "cat"), ("two", "dog")):
+        (tmp_path / part / label).mkdir(parents=True)
+        Image.fromarray(IMAGES[0]).save(tmp_path / part / label / "0.png")
+        Image.fromarray(IMAGES[1]).save(tmp_path / part / label / "1.png")
+    data = streamed(ImageFolder(tmp_path / "one"), ImageFolder(tmp_path / "two"))
+    assert data.test.paths()[0] == str(tmp_path / "two" / "cat" / "0.png")
+    assert len(data.train.paths()) == 4
+    assert streamed().test.paths() == []
 
 
 # Fingerprint --------------------------------------------------------------------------------------

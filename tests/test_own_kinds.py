@@ -195,13 +195,20 @@ def test_coloured_items_among_grey_ones():
     ("change", "said"),
     [
         (lambda x: x[..., :4], "3 x 8 x 4 of one of 3 x 8 x 8, which other views keep"),
-        (lambda x: None, "The transform returns NoneType, no tensor"),
+        (lambda x: None, "The transform cannot be used: it returns NoneType, no tensor"),
         (lambda x: x.float() - 9, "leave Normalize out, since normalising is done here"),
         (lambda x: x.int(), "torch.int32 of torch.uint8"),
-        (lambda x: x.nope(), "AttributeError: 'Tensor' object has no attribute 'nope'"),
+        (
+            lambda x: torch.from_numpy(image_of_noise())[None].permute(0, 3, 1, 2),
+            "otherwise each time",
+        ),
+        (
+            lambda x: x.nope(),
+            "The transform cannot be used: AttributeError: 'Tensor' object has no attribute",
+        ),
     ],
 )
 def test_transforms_that_are_refused(change, said):
     with pytest.raises(DataeffError) as error:
-        images(memory(transform=change).train, [[0]], (0, 0))
+        memory(transform=change)
     assert said in str(error.value)

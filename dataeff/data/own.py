@@ -143,7 +143,7 @@ class OwnSet(ImageSet):
         parts = (train, noisy, finish), (test, labels.test, Finish(self.size))
         splits = [ItemSplit(part, y, normalise, how, workers) for part, y, how in parts]
         about = len(labels.names), (channels, height, width), fingerprint, labels.names
-        return Dataset(name, splits[0], splits[1], *about)
+        return Dataset(name, splits[0].tried() if transform else splits[0], splits[1], *about)
 
     def _columns(self) -> tuple[str | None, str | None]:
         return self.image_column, self.label_column
