@@ -112,6 +112,15 @@ def test_labels_that_a_dataset_tells_of_are_taken_without_reading_all():
     assert many.reads < 1000
 
 
+def test_names_that_a_dataset_has_are_kept_where_they_fit():
+    parts = Plain(), Plain(count=6)
+    parts[0].classes = ["owl", "cat", "dog", "never seen"]
+    data = streamed(*parts)
+    assert (data.classes, data.class_names) == (4, ("owl", "cat", "dog", "never seen"))
+    parts[0].classes = ["owl", "cat"]
+    assert streamed(*parts).class_names == ("0", "1", "2")
+
+
 def test_labels_that_are_not_those_of_the_items_are_read():
     data = streamed(Told([0, 1] * 15))
     assert data.train.labels.tolist() == [index % 3 for index in range(30)]
@@ -178,8 +187,16 @@ def test_items_that_are_no_pairs_and_several_labels():
 
     with pytest.raises(DataeffError, match=r"an item is Tensor; let it be \(image, label\)"):
         streamed(Bare())
-    with pytest.raises(DataeffError, match="one class per image is supported"):
-        streamed(Several())
+
+    class Ragged(Plain):
+        classes = ("one", "two")
+
+        def __getitem__(self, index):
+            return super().__getitem__(index)[0], [0] * (1 + index % 2)
+
+    for kind in (Several, Ragged):
+        with pytest.raises(DataeffError, match="one class per image is supported"):
+            streamed(kind())
 
 
 def test_coloured_items_among_grey_ones():

@@ -188,6 +188,25 @@ def test_streamed_sets_run_with_loader_processes(module):
     assert run(f"{module}:make_sets", "--set", "workers=1")["baseline"]["status"] == "finished"
 
 
+@pytest.mark.parametrize("rest", ["make_data", "make_sets[transform={0}:shake]"])
+def test_a_cell_is_trained_again_when_its_data_are_others(module, rest, tmp_path):
+    dataset = f"{module}:{rest.format(module)}"
+
+    def trained():
+        run(dataset)
+        return {path: path.stat().st_mtime_ns for path in Path("results").glob("*/*/run.json")}
+
+    first = trained()
+    assert len(first) == 2
+    assert trained() == first
+    path = tmp_path / f"{module}.py"
+    path.write_text(path.read_text().replace("128 + 127 * bright", "129 + 126 * bright"))
+    again = trained()
+    # Cells of other data are other cells.
+    assert len(again) == 4
+    assert first.items() <= again.items()
+
+
 PLUGIN = """
 from dataeff import hookimpl
 
