@@ -89,7 +89,8 @@ def register_strategies(register: Callable[..., None]) -> None:
 
 @hook("watch")
 def register_datasets(register: Callable[..., None]) -> None:
-    """Call `register(name, Class)` for each dataset, a subclass of `dataeff.ImageSet`."""
+    """Call `register(name, factory)` for each dataset: a subclass of `dataeff.ImageSet`, or what
+    returns arrays, tensors or Datasets, training and test."""
 
 
 @hook("watch")

@@ -131,6 +131,8 @@ class Entry:
         """Return the first paragraph of the factory's docstring, or what it is another name of."""
         if self.alias_of:
             return f"Another name of {self.alias_of}."
+        if not callable(self.factory):
+            return ""
         return (inspect.getdoc(self.factory) or "").split("\n\n")[0].replace("\n", " ")
 
     @property
@@ -158,6 +160,9 @@ class Entry:
     @property
     def parameters(self) -> dict[str, Parameter]:
         """Return the keyword parameters that a user may set."""
+        # Data that somebody has made already.
+        if not callable(self.factory):
+            return {}
         hints = get_type_hints(self.factory, include_extras=True)
         if inspect.isclass(self.factory):
             hints |= get_type_hints(self.factory.__init__, include_extras=True)

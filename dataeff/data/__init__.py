@@ -4,10 +4,11 @@ from dataeff.data.base import Dataset, ImageSet, Raw
 from dataeff.data.images import Split
 from dataeff.data.memory import HostSplit, MemorySplit
 from dataeff.data.offered import load_dataset
-from dataeff.data.own import dataset_of
+from dataeff.data.own import Around, dataset_of
 from dataeff.data.stream import StreamSplit
 
 __all__ = [
+    "Around",
     "Dataset",
     "HostSplit",
     "ImageSet",

@@ -152,7 +152,7 @@ class ImageSet:
         )
         if transform := self.packed_transform():
             finish = Finish(None, self.crop, self.flip, transform)
-            train = ItemSplit(Held(images), labels, normalise, finish, workers)
+            train = ItemSplit(Held(images), labels, normalise, finish, workers).tried()
         names = () if isinstance(raw.classes, int) else tuple(map(str, raw.classes))
         shape = channels, height, width
         return Dataset(name, train, test, classes, shape, fingerprint, names)

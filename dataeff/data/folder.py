@@ -80,7 +80,9 @@ class ImageFolder(ImageSet):
         content = _DECODED, os.fsencode(listing), labels.numpy()
         fingerprint = self.fingerprint(*content, without="path")
         view: Any = {"size": self.size, "crop": self.crop, "flip": self.flip, "workers": workers}
-        train = StreamSplit(files, labels, transform=self.packed_transform(), **view)
+        transform = self.packed_transform()
+        train = StreamSplit(files, labels, transform=transform, **view)
+        train = train.tried() if transform else train
         test = StreamSplit(test_files, test_labels, **view)
         about = len(classes), (3, self.size, self.size), fingerprint, tuple(classes)
         return Dataset(name, train, test, *about)

@@ -117,11 +117,27 @@ class Items:
                 return known
             return [_plain(self.item(index)[1]) for index in range(len(self))]
 
-    def names(self) -> tuple[str, ...] | None:
-        """Return the names of the classes where the label's column has them."""
+    def names(self, labels: Any = ()) -> tuple[str, ...] | None:
+        """Return the names of the classes where the label's column, or the Dataset, has them."""
         features = getattr(self.dataset, "features", None)
-        names = getattr((features or {}).get(self.columns[1]), "names", None)
-        return tuple(names) if names else None
+        if isinstance(features, Mapping):
+            names = getattr(features.get(self.columns[1]), "names", None)
+            return tuple(names) if names else None
+        # As torchvision's data sets have them: labels are their places.
+        told = getattr(self.dataset, "classes", None)
+        if not isinstance(told, list | tuple):
+            return None
+        try:
+            numbers = as_array(labels)
+        # Several labels each, which are refused elsewhere.
+        except ValueError:
+            return None
+        if numbers.ndim != 1 or not len(numbers):
+            return None
+        names = tuple(map(str, told))
+        if numbers.dtype.kind not in "ui" or not len(set(names)) == len(names) > 1:
+            return None
+        return names if 0 <= numbers.min() <= numbers.max() < len(names) else None
 
     def _columns(self, image: str | None, label: str | None) -> tuple[str | None, str | None]:
         features = getattr(self.dataset, "features", None)

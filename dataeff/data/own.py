@@ -120,8 +120,8 @@ class OwnSet(ImageSet):
         return replace(data, fingerprint=self.fingerprint(*content))
 
     def _of_items(self, name: str, items: Sequence[Items], workers: int) -> Dataset:
-        names = self._names() or items[0].names()
-        labels = targets(name, items[0].labels(), items[1].labels(), names)
+        told, held_out = (part.labels() for part in items)
+        labels = targets(name, told, held_out, self._names() or items[0].names(told))
         kept, noisy = self.training_part(name, labels.train, len(labels.names))
         plain = Items(
             name, plainly(*(part.dataset for part in items)), self._columns(), self.layout
@@ -143,7 +143,7 @@ class OwnSet(ImageSet):
         parts = (train, noisy, finish), (test, labels.test, Finish(self.size))
         splits = [ItemSplit(part, y, normalise, how, workers) for part, y, how in parts]
         about = len(labels.names), (channels, height, width), fingerprint, labels.names
-        return Dataset(name, splits[0], splits[1], *about)
+        return Dataset(name, splits[0].tried() if transform else splits[0], splits[1], *about)
 
     def _columns(self) -> tuple[str | None, str | None]:
         return self.image_column, self.label_column

@@ -51,7 +51,11 @@ def transformed(transform: Transform, batch: Tensor, indices: list[int], view: V
     with borrowed() as seed:
         for image, index in zip(batch.permute(0, 3, 1, 2).contiguous(), indices, strict=True):
             seed(seed_of(view, index, _TRANSFORM))
-            made.append(_checked(image[None], transform(image[None])))
+            try:
+                made.append(_checked(image[None], transform(image[None])))
+            # It is others' code, and may raise anything at all.
+            except Exception as error:
+                raise DataeffError(f"The transform cannot be used: {told_of(error)}") from error
     return torch.cat(made).permute(0, 2, 3, 1).contiguous()
 
 
@@ -77,7 +81,7 @@ def _checked(before: Tensor, after: Any) -> Tensor:
         wrong = f"{after.dtype} of {before.dtype}"
     else:
         return after
-    raise DataeffError(f"The transform returns {wrong}; let it return images like those it takes.")
+    raise DataeffError(f"it returns {wrong}; let it return images like those it takes.")
 
 
 def told_of(error: Exception) -> str:

@@ -17,7 +17,7 @@ from dataeff.data.augment import hash_integers
 from dataeff.data.decode import check_shape, read_rgb
 from dataeff.data.images import Normaliser, Split, View
 from dataeff.data.packed import Packed
-from dataeff.data.seeded import told_of, transformed
+from dataeff.data.seeded import transformed
 from dataeff.errors import DataeffError
 
 IMAGENET_MEAN = torch.tensor([0.485, 0.456, 0.406], dtype=torch.float64) * 255
@@ -84,6 +84,22 @@ class StreamSplit(Split):
         finally:
             self._idle.append(loader)
 
+    def tried(self) -> Self:
+        """Return it, once a transform of others has worked on some samples, twice alike."""
+        order = list(range(min(4, len(self)))), (0, 0)
+        seen = []
+        for _ in range(2):
+            images = self._views[order]
+            if isinstance(images, str):
+                raise DataeffError(images)
+            seen.append(images)
+        if not torch.equal(*seen):
+            raise DataeffError(
+                "The transform changes an image otherwise each time; let it draw from the global "
+                "generators of torch, numpy or random, which are seeded for each sample."
+            )
+        return self
+
     def _ready(self, images: Tensor) -> Tensor:
         return self.normalise(images)
 
@@ -130,9 +146,8 @@ class _Files(Dataset[Tensor | str]):
             return batch
         try:
             return transformed(self.transform.get(), batch, indices, augment)
-        # It may raise anything at all.
-        except Exception as error:
-            return f"The transform cannot be used: {told_of(error)}"
+        except DataeffError as error:
+            return str(error)
 
     def _view(self, image: Image.Image, index: int, augment: View) -> Image.Image:
         if augment is None:
