@@ -75,7 +75,12 @@ class Loop:
         self.drive, self.task = drive, task
         self.model, self.looks = drive.model, looks or wants_logits(drive)
         self.optimizer = build_optimizer(task, self.model)
-        self.batches = []
+        self._seen = []
+
+    @property
+    def batches(self):
+        """Return the samples of each batch that was trained."""
+        return [indices.tolist() for indices in self._seen]
 
     def train(self, batches, count=None):
         """Train all batches, or so many; return whether there were as many."""
@@ -89,7 +94,8 @@ class Loop:
         return False
 
     def take(self, batch):
-        self.batches.append(batch.indices.tolist())
+        # Not read back: a device may be waited for.
+        self._seen.append(batch.indices)
         logits = self.drive.per_sample(self.model(batch.x))
         losses = cross_entropy(logits, batch.y, reduction="none")
         self.drive.step(losses, logits if self.looks else None).backward()
