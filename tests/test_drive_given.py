@@ -208,6 +208,7 @@ def test_keys_that_are_none(keys, said):
         ("infobach", "Did you mean infobatch?"),
         ("infobatch[keep=0.7]", "keep"),
         ("short_schedule[share=?]", "has a value to be found; write one for it"),
+        (Strategy, "strategy is of type type: give what you would type after -s"),
         ("rho_loss", "rho_loss trains networks of its own"),
     ],
 )
@@ -275,6 +276,16 @@ def test_who_changes_the_learning_rate_is_asked_by_how_much():
     assert "multiply yours by drive.lr_factor" in told(next, iter(drive))
     assert drive.lr_factor == 1
     next(iter(drive))
+    fresh = dataeff.drive("kakurenbo", (X, Y), epochs=1, model=net())
+    assert "ask for drive.lr_factor after a batch" in told(lambda: fresh.lr_factor)
+    assert dataeff.drive("infobatch", (X, Y), epochs=1).lr_factor == 1
+
+
+def test_several_processes_are_refused(monkeypatch):
+    drive = dataeff.drive("infobatch", (X, Y), epochs=1)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 4)
+    assert told(next, iter(drive)).startswith("4 processes share this loop")
 
 
 def test_samples_that_share_an_input_are_told_apart():

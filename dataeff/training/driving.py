@@ -107,6 +107,11 @@ def _strategies(strategy: str | Strategy, installed: Installed) -> list[Active]:
         strategies = [watching(strategy)]
         check_conflicts(strategies)
         return strategies
+    if not isinstance(strategy, str):
+        raise DataeffError(
+            f"strategy is of type {type(strategy).__name__}: give what you would type after -s, "
+            "such as 'infobatch', or an object of a class that derives from dataeff.Strategy."
+        )
     composition = Composition.read(strategy, installed)
     if composition.is_open:
         raise DataeffError(f"{strategy} has a value to be found; write one for it.")
