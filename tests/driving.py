@@ -28,6 +28,7 @@ CHEAP = {
 # They choose by validation samples, or learn from them.
 HELD_OUT = ("glister", "rho_loss")
 KINDS = {entry.name: entry.factory for entry in INSTALLED.strategies.entries()}
+ALIASES = {entry.name for entry in INSTALLED.strategies.entries() if entry.alias_of}
 REFUSED = {name: hook for name, kind in KINDS.items() if (hook := whose(kind))}
 DRIVABLE = [CHEAP.get(name, name) for name in KINDS if name not in REFUSED]
 
@@ -43,8 +44,9 @@ class Diary(Strategy):
         self._batches.append(batch.idx.tolist())
 
 
-def task_for(text):
-    held_out = text.partition("[")[0] in HELD_OUT
+def task_for(*texts):
+    """Return the task to try strategies on, with validation samples where one asks for them."""
+    held_out = any(text.partition("[")[0] in HELD_OUT for text in texts)
     return THREE.model_copy(update={"validation": 0.2}) if held_out else THREE
 
 
