@@ -28,6 +28,7 @@ CHEAP = {
 # They choose by validation samples, or learn from them.
 HELD_OUT = ("glister", "rho_loss")
 KINDS = {entry.name: entry.factory for entry in INSTALLED.strategies.entries()}
+ALIASES = {entry.name for entry in INSTALLED.strategies.entries() if entry.alias_of}
 REFUSED = {name: hook for name, kind in KINDS.items() if (hook := whose(kind))}
 DRIVABLE = [CHEAP.get(name, name) for name in KINDS if name not in REFUSED]
 
@@ -43,8 +44,9 @@ class Diary(Strategy):
         self._batches.append(batch.idx.tolist())
 
 
-def task_for(text):
-    held_out = text.partition("[")[0] in HELD_OUT
+def task_for(*texts):
+    """Return the task to try strategies on, with validation samples where one asks for them."""
+    held_out = any(text.partition("[")[0] in HELD_OUT for text in texts)
     return THREE.model_copy(update={"validation": 0.2}) if held_out else THREE
 
 
@@ -75,7 +77,12 @@ class Loop:
         self.drive, self.task = drive, task
         self.model, self.looks = drive.model, looks or wants_logits(drive)
         self.optimizer = build_optimizer(task, self.model)
-        self.batches = []
+        self._seen = []
+
+    @property
+    def batches(self):
+        """Return the samples of each batch that was trained."""
+        return [indices.tolist() for indices in self._seen]
 
     def train(self, batches, count=None):
         """Train all batches, or so many; return whether there were as many."""
@@ -89,7 +96,8 @@ class Loop:
         return False
 
     def take(self, batch):
-        self.batches.append(batch.indices.tolist())
+        # Not read back: a device may be waited for.
+        self._seen.append(batch.indices)
         logits = self.drive.per_sample(self.model(batch.x))
         losses = cross_entropy(logits, batch.y, reduction="none")
         self.drive.step(losses, logits if self.looks else None).backward()

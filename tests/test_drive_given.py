@@ -10,7 +10,7 @@ from torch.utils.data import Dataset, Subset, TensorDataset
 import dataeff
 from dataeff import Strategy, hookimpl
 from dataeff.data.datasets import Synthetic
-from dataeff.training.driving import Keys
+from dataeff.training.driving import _YOURS, Keys
 from dataeff.training.task import Task
 
 LUCK = torch.Generator().manual_seed(0)
@@ -138,7 +138,12 @@ def test_networks_are_made_by_functions_with_and_without_arguments():
 
 
 def test_keys_are_those_of_a_task():
-    assert set(Keys.__annotations__) == set(Task.model_fields) - {"dataset", "model"}
+    known = {"dataset", "model", *Keys.__annotations__, *_YOURS}
+    assert known == set(Task.model_fields)
+    for key in _YOURS:
+        assert "is up to whoever has the loop" in told(
+            dataeff.drive, "infobatch", (X, Y), epochs=1, **{key: True}
+        )
 
 
 def test_label_smoothing_is_the_trainers():
@@ -203,6 +208,7 @@ def test_keys_that_are_none(keys, said):
         ("infobach", "Did you mean infobatch?"),
         ("infobatch[keep=0.7]", "keep"),
         ("short_schedule[share=?]", "has a value to be found; write one for it"),
+        (Strategy, "strategy is of type type: give what you would type after -s"),
         ("rho_loss", "rho_loss trains networks of its own"),
     ],
 )
@@ -270,6 +276,16 @@ def test_who_changes_the_learning_rate_is_asked_by_how_much():
     assert "multiply yours by drive.lr_factor" in told(next, iter(drive))
     assert drive.lr_factor == 1
     next(iter(drive))
+    fresh = dataeff.drive("kakurenbo", (X, Y), epochs=1, model=net())
+    assert "ask for drive.lr_factor after a batch" in told(lambda: fresh.lr_factor)
+    assert dataeff.drive("infobatch", (X, Y), epochs=1).lr_factor == 1
+
+
+def test_several_processes_are_refused(monkeypatch):
+    drive = dataeff.drive("infobatch", (X, Y), epochs=1)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 4)
+    assert told(next, iter(drive)).startswith("4 processes share this loop")
 
 
 def test_samples_that_share_an_input_are_told_apart():

@@ -2,13 +2,16 @@
 
 import copy
 import io
+import random
+from itertools import permutations
 
 import pytest
 import torch
-from driving import DRIVABLE, THREE, Loop, drive_of, same_weights, task_for, told, trained
+from conftest import drawn
+from driving import ALIASES, DRIVABLE, THREE, Loop, drive_of, same_weights, task_for, told, trained
 
 import dataeff
-from dataeff import Strategy, hookimpl
+from dataeff import Strategy, StrategyConflict, hookimpl
 
 TEXTS = [
     *DRIVABLE,
@@ -77,6 +80,34 @@ def test_between_epochs(text):
     _, second = stopped_and_resumed(text, task, after_an_epoch)
     assert second.batches == batches[-len(second.batches) :]
     assert same_weights(second.model, model)
+
+
+# Another name of one is the same strategy once more.
+PAIRS = [f"{one}+{other}" for one, other in permutations(DRIVABLE, 2) if not {one, other} & ALIASES]
+
+
+@pytest.mark.parametrize("text", drawn(PAIRS, 10))
+def test_pairs(text):
+    task = task_for(*text.split("+"))
+    try:
+        batches, model = trained(text, task, seed=1)
+    except StrategyConflict:
+        assert "cannot run together" in told(drive_of, text, task)
+        return
+    count = random.Random(text).randrange(len(batches) + 1)
+    first, second = stopped_and_resumed(text, task, in_the_middle(count))
+    assert (first.batches, second.batches) == (batches, batches[count:])
+    assert same_weights(first.model, model)
+    assert same_weights(second.model, model)
+
+
+def test_a_last_epoch_may_be_a_part():
+    task = THREE.model_copy(update={"epochs": 1.4})
+    batches, model = trained("infobatch", task, seed=1)
+    _, second = stopped_and_resumed("infobatch", task, in_the_middle(7))
+    assert second.batches == batches[7:]
+    assert same_weights(second.model, model)
+    assert second.drive.epoch_count == 2
 
 
 def test_at_every_batch():

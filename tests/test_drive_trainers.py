@@ -40,9 +40,9 @@ def test_in_accelerate():
     assert same_weights(drive.model, by_hand.model)
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("text", [TEXT, "selective_backprop", "baseline"])
-def test_in_lightning(text):
+@pytest.fixture
+def in_lightning():
+    """Return a function that trains a drive in Lightning, and returns the batches."""
     lightning = pytest.importorskip("lightning.pytorch")
 
     class Module(lightning.LightningModule):
@@ -58,21 +58,45 @@ def test_in_lightning(text):
         def configure_optimizers(self):
             return build_optimizer(THREE, self.net)
 
+        def on_save_checkpoint(self, checkpoint):
+            checkpoint["drive"] = self.drive.state_dict()
+
+        def on_load_checkpoint(self, checkpoint):
+            self.drive.load_state_dict(checkpoint["drive"])
+
+    class Saving(lightning.Callback):
+        def on_train_batch_end(self, trainer, *given):
+            trainer.save_checkpoint(f"{trainer.global_step}.ckpt")
+
+    def train(drive, begin=None):
+        module = Module(drive)
+        trainer = lightning.Trainer(
+            max_epochs=drive.epoch_count,
+            reload_dataloaders_every_n_epochs=1,
+            accelerator="cpu",
+            callbacks=[] if begin else [Saving()],
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+        trainer.fit(module, train_dataloaders=drive.loader, ckpt_path=begin)
+        return module.batches
+
+    return train
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("text", [TEXT, "selective_backprop", "baseline"])
+def test_in_lightning_also_from_its_checkpoints(in_lightning, text):
     by_hand = trained_by_hand(text)
     drive = drive_of(text, THREE)
-    module = Module(drive)
-    trainer = lightning.Trainer(
-        max_epochs=drive.epoch_count,
-        reload_dataloaders_every_n_epochs=1,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-    trainer.fit(module, train_dataloaders=drive.loader)
-    assert module.batches == by_hand.batches
+    assert in_lightning(drive) == by_hand.batches
     assert same_weights(drive.model, by_hand.model)
+    for step in (1, 6, 7, 9):
+        drive = drive_of(text, THREE)
+        assert in_lightning(drive, f"{step}.ckpt") == by_hand.batches[step:]
+        assert same_weights(drive.model, by_hand.model)
 
 
 def test_a_scaler_takes_the_loss_as_it_is():

@@ -146,7 +146,7 @@ def strategy_state(plugin: Any) -> Any:
     if hasattr(plugin, "state_dict"):
         return plugin.state_dict()
     kept = {key: value for key, value in vars(plugin).items() if not key.startswith("_")}
-    return {key: plain(value, f"{type(plugin).__name__}.{key}") for key, value in kept.items()}
+    return {key: _plain(value, f"{type(plugin).__name__}.{key}") for key, value in kept.items()}
 
 
 def load_strategy_state(plugin: Any, state: Any) -> None:
@@ -156,23 +156,23 @@ def load_strategy_state(plugin: Any, state: Any) -> None:
         return
     for key, value in state.items():
         now = vars(plugin).get(key)
-        setattr(plugin, key, revive(value, now, f"{type(plugin).__name__}.{key}"))
+        setattr(plugin, key, _revive(value, now, f"{type(plugin).__name__}.{key}"))
 
 
-def plain(value: Any, where: str) -> Any:
+def _plain(value: Any, where: str) -> Any:
     """Turn a value into data; containers that JSON does not know carry their kind."""
     if type(value) in PLAIN or isinstance(value, torch.Tensor):
         return value
     if isinstance(value, np.generic):
         return value.item()
     if type(value) is dict:
-        return {key: plain(item, f"{where}[{key!r}]") for key, item in value.items()}
+        return {key: _plain(item, f"{where}[{key!r}]") for key, item in value.items()}
     if type(value) is list:
-        return [plain(item, where) for item in value]
+        return [_plain(item, where) for item in value]
     if type(value) is Batch:
-        return ("batch", plain(vars(value), where))
+        return ("batch", _plain(vars(value), where))
     if type(value) in _CONTAINERS.values():
-        items = [plain(item, where) for item in value]
+        items = [_plain(item, where) for item in value]
         return (type(value).__name__, items, getattr(value, "maxlen", None))
     if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
         return ("state_dict", value.state_dict())
@@ -183,20 +183,20 @@ def plain(value: Any, where: str) -> Any:
     )
 
 
-def revive(data: Any, now: Any, where: str) -> Any:
+def _revive(data: Any, now: Any, where: str) -> Any:
     """Turn data back into the value it was; `now` is what `setup` put in its place."""
     if isinstance(data, dict):
         known = now if isinstance(now, dict) else {}
-        return {key: revive(item, known.get(key), where) for key, item in data.items()}
+        return {key: _revive(item, known.get(key), where) for key, item in data.items()}
     if isinstance(data, list):
         old = now if isinstance(now, list) and len(now) == len(data) else [None] * len(data)
-        return [revive(item, before, where) for item, before in zip(data, old, strict=True)]
+        return [_revive(item, before, where) for item, before in zip(data, old, strict=True)]
     if not isinstance(data, tuple):
         return data
     kind, content, *rest = data
     if kind == "batch":
         batch = Batch.__new__(Batch)
-        vars(batch).update(revive(content, None, where))
+        vars(batch).update(_revive(content, None, where))
         return batch
     if kind == "state_dict":
         if now is None:
@@ -205,7 +205,7 @@ def revive(data: Any, now: Any, where: str) -> Any:
             )
         now.load_state_dict(content)
         return now
-    items = [revive(item, None, where) for item in content]
+    items = [_revive(item, None, where) for item in content]
     return collections.deque(items, *rest) if kind == "deque" else _CONTAINERS[kind](items)
 
 
@@ -216,7 +216,7 @@ def passing_state(plugin: Any, made: Mapping[str, Any]) -> dict[str, Any]:
     """
     own = {key: value for key, value in vars(plugin).items() if key.startswith("_")}
     return {
-        key: plain(value, f"{type(plugin).__name__}.{key}, in the middle of an epoch,")
+        key: _plain(value, f"{type(plugin).__name__}.{key}, in the middle of an epoch,")
         for key, value in own.items()
         if key not in made or value is not made[key]
     }
@@ -226,4 +226,4 @@ def load_passing_state(plugin: Any, state: Mapping[str, Any]) -> None:
     """Give a strategy back what `passing_state` has returned."""
     for key, value in state.items():
         now = vars(plugin).get(key)
-        setattr(plugin, key, revive(value, now, f"{type(plugin).__name__}.{key}"))
+        setattr(plugin, key, _revive(value, now, f"{type(plugin).__name__}.{key}"))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from dataeff.calls import blaming
@@ -84,6 +85,7 @@ class Drive:
     def __init__(self, job: Job, has_model: bool) -> None:
         self._job, self._has_model = job, has_model
         self._needs = {part.entry.name: demands(part.kind) for part in job.run.strategies}
+        self._changing = [name for name, needs in self._needs.items() if needs.rate]
         self._epoch: Epoch | None = None
         self._batch: Batch | None = None
         self._steps, self._asked_rate = 0, False
@@ -110,8 +112,13 @@ class Drive:
 
     @property
     def lr_factor(self) -> float:
-        """The strategy's factor on the learning rate of the next step, mostly 1."""
+        """The strategy's factor on the learning rate of this batch's step, mostly 1."""
         self._asked_rate = True
+        if self._changing and self._epoch is None:
+            raise DataeffError(
+                f"{self._changing[0]} knows its factor on the learning rate within an epoch: ask "
+                "for drive.lr_factor after a batch."
+            )
         with self._working():
             return math.prod(self._job.calls.lr_factor(self._job.run))
 
@@ -135,7 +142,7 @@ class Drive:
 
     def epochs(self) -> Iterator[Epoch]:
         """Yield the epochs that are left; one that is left early ends where it is."""
-        while epoch := self._current():
+        while (epoch := self._current()) is not None:
             yield epoch
             self._finish(epoch)
 
@@ -147,6 +154,11 @@ class Drive:
     def _current(self) -> Epoch | None:
         """Return the epoch that is under way, or begin the next, if there is one."""
         run = self._job.run
+        if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+            raise DataeffError(
+                f"{dist.get_world_size()} processes share this loop, and each would be given the "
+                "same batches: drive a strategy in a single one."
+            )
         if self._epoch is None and run.epoch < run.epoch_count and not self._job.stopped:
             with self._working():
                 prepare(self._job)
@@ -158,10 +170,9 @@ class Drive:
         if epoch is not self._epoch:
             raise StopIteration
         self._check_settled("the next one is asked for")
-        changing = [name for name, needs in self._needs.items() if needs.rate]
-        if changing and self._steps and not self._asked_rate:
+        if self._changing and self._steps and not self._asked_rate:
             raise DataeffError(
-                f"{changing[0]} changes the learning rate, and nobody has asked by how much: "
+                f"{self._changing[0]} changes the learning rate, and nobody has asked by how much: "
                 "multiply yours by drive.lr_factor before each step of the optimizer."
             )
         with self._working(), self._job.meter.clock("train"):

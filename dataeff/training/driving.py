@@ -49,10 +49,9 @@ class Keys(TypedDict, total=False):
     channels_last: bool
     compile: bool | str
     compile_mode: CompileMode | None
-    tf32: bool | None
-    cudnn_benchmark: bool
-    deterministic: bool
-    test_every: int | None
+
+
+_YOURS = ("tf32", "cudnn_benchmark", "deterministic", "test_every")
 
 
 def drive(
@@ -108,6 +107,11 @@ def _strategies(strategy: str | Strategy, installed: Installed) -> list[Active]:
         strategies = [watching(strategy)]
         check_conflicts(strategies)
         return strategies
+    if not isinstance(strategy, str):
+        raise DataeffError(
+            f"strategy is of type {type(strategy).__name__}: give what you would type after -s, "
+            "such as 'infobatch', or an object of a class that derives from dataeff.Strategy."
+        )
     composition = Composition.read(strategy, installed)
     if composition.is_open:
         raise DataeffError(f"{strategy} has a value to be found; write one for it.")
@@ -116,6 +120,8 @@ def _strategies(strategy: str | Strategy, installed: Installed) -> list[Active]:
 
 def _task(keys: dict[str, Any]) -> Task:
     """Return the task of these keys, or say in one sentence what is wrong with one of them."""
+    if idle := [key for key in keys if key in _YOURS]:
+        raise DataeffError(f"dataeff.drive: {idle[0]} is up to whoever has the loop: set it there.")
     try:
         return Task.model_validate({"validation": 0.0, **keys})
     except ValidationError as error:

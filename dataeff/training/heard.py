@@ -18,6 +18,7 @@ from dataeff.training.plan import Plan
 
 _OF_RUN, _OF_JOB = ("epoch", "epochs", "augment"), ("prepared", "stopped")
 _OF_TASK = ("batch_size", "epochs", "validation")
+_SCHEMA = 1
 _PARTS = ("of", "strategies", "ledger", "streams", "run", "job", "within")
 
 
@@ -139,4 +140,10 @@ def _identity(job: Job) -> dict[str, Any]:
     """Return what two runs must have in common for one to go on with the other's state."""
     label = "+".join(part.label for part in job.run.strategies)
     task = {name: getattr(job.task, name) for name in _OF_TASK}
-    return {"strategy": label, "seed": job.run.seed, "samples": len(job.run.labels), **task}
+    return {
+        "schema": _SCHEMA,
+        "strategy": label,
+        "seed": job.run.seed,
+        "samples": len(job.run.labels),
+        **task,
+    }
