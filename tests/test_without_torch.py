@@ -1,6 +1,7 @@
 """Reading results where no torch is installed."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -33,6 +34,7 @@ SAID = {
     ("report",): "report.html",
     ("plot", "--format", "svg"): "tradeoff.svg",
     ("compare", "base", "ours"): "B: ours[keep=0.5]",
+    ("merge", "COPY"): "0 cells taken, 4 were there already.",
 }
 
 
@@ -43,7 +45,9 @@ def outcome(tmp_path_factory):
     phases = {"phases": {"forward": 1.0}}
     folder.fill("base", [90.0, 91.0], [2.0, 2.1], **phases)
     folder.fill("ours[keep=0.5]", [90.0, 91.0], [1.0, 1.1], **phases)
-    lines = [[command, str(folder.path), *options] for command, *options in SAID]
+    copy = shutil.copytree(folder.path, folder.path.parent / "copy")
+    asked = [[str(copy) if word == "COPY" else word for word in words] for words in SAID]
+    lines = [[command, str(folder.path), *options] for command, *options in asked]
     process = [sys.executable, "-c", CODE, json.dumps(lines)]
     return subprocess.run(process, capture_output=True, text=True, check=False)
 

@@ -8,7 +8,8 @@ from dataeff.cli.group import Commands
 
 # In the order in which a user meets them.
 _COMMANDS = (
-    *("run", "leaderboard", "report", "site", "plot", "compare", "verify", "analyze"),
+    *("run", "leaderboard", "report", "site", "plot", "compare", "merge"),
+    *("verify", "analyze"),
     "doctor",
     *("strategies", "datasets", "models", "suites", "tasks", "hooks", "plugins"),
 )
