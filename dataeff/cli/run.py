@@ -78,6 +78,11 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Run those finished cells again whose times are doubtful, or that do not verify.",
 )
+@click.option(
+    "--keep-weights",
+    is_flag=True,
+    help="Keep the final weights of each cell as weights.safetensors, also of finished ones.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what it would cost, by a few measured steps.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask, however long it takes.")
 @click.option("--in-process", is_flag=True, help="Run cells in this process, for debugging.")
@@ -160,6 +165,8 @@ def _run_suite(suite: Suite, desk: Desk, settings: Settings, options: Mapping[st
             stop.add_note(told)
         raise
     looking.make(schedule.stages.last)
+    if options["keep_weights"]:
+        _keep_weights(schedule)
     show(folder)
     _tell_failures(schedule)
 
@@ -172,6 +179,16 @@ def _run(schedule: Schedule, desk: Desk, settings: Settings, again: Again) -> No
     with Watch(console) as watch:
         schedule.matches.tell = watch.say
         run_cells(schedule, desk, settings, watch, again)
+
+
+def _keep_weights(schedule: Schedule) -> None:
+    """Leave the weights of all cells as other programs read them."""
+    from dataeff.bench.keeping import keep_weights
+
+    with console.status("Keeping the weights of the cells"):
+        said = keep_weights(schedule.cells)
+    for line in said:
+        click.echo(line, err=True)
 
 
 def _tell_failures(schedule: Schedule) -> None:
@@ -187,7 +204,15 @@ def _tell_failures(schedule: Schedule) -> None:
 
 def _command() -> str:
     """Return the command to run this again: without what only says how, not what."""
-    how = ("-y", "--yes", "--fresh", "--resume", "--rerun-flagged", "--in-process")
+    how = (
+        "-y",
+        "--yes",
+        "--fresh",
+        "--resume",
+        "--rerun-flagged",
+        "--in-process",
+        "--keep-weights",
+    )
     return shlex.join(["dataeff", *(word for word in sys.argv[1:] if word not in how)])
 
 
