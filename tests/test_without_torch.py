@@ -34,6 +34,7 @@ SAID = {
     ("report",): "report.html",
     ("plot", "--format", "svg"): "tradeoff.svg",
     ("compare", "base", "ours"): "B: ours[keep=0.5]",
+    ("export", "base", "--out", "samples"): "has no samples.parquet, so it is left out.",
     ("merge", "COPY"): "0 cells taken, 4 were there already.",
 }
 

@@ -8,7 +8,7 @@ from dataeff.cli.group import Commands
 
 # In the order in which a user meets them.
 _COMMANDS = (
-    *("run", "leaderboard", "report", "site", "plot", "compare", "merge"),
+    *("run", "leaderboard", "report", "site", "plot", "compare", "merge", "export"),
     *("verify", "analyze"),
     "doctor",
     *("strategies", "datasets", "models", "suites", "tasks", "hooks", "plugins"),
