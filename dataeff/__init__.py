@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from dataeff.data import ImageSet
     from dataeff.errors import DataeffError, StrategyConflict, StrategyError
     from dataeff.hookspecs import hookimpl
+    from dataeff.observer import Observer
     from dataeff.registry import Share, portion
     from dataeff.strategy import Strategy
     from dataeff.training.batch import Batch
@@ -18,6 +19,7 @@ __all__ = [
     "Batch",
     "DataeffError",
     "ImageSet",
+    "Observer",
     "Plan",
     "Run",
     "Share",
@@ -34,6 +36,7 @@ _HOMES = {
     "dataeff.data": ("ImageSet",),
     "dataeff.errors": ("DataeffError", "StrategyConflict", "StrategyError"),
     "dataeff.hookspecs": ("hookimpl",),
+    "dataeff.observer": ("Observer",),
     "dataeff.registry": ("Share", "portion"),
     "dataeff.strategy": ("Strategy",),
     "dataeff.training.batch": ("Batch",),

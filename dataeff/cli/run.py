@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dataeff.cli.adhoc import adhoc_options, choose_suite
+from dataeff.cli.echo import echo
 from dataeff.cli.options import Number, training_options
 from dataeff.cli.show import console, show
 from dataeff.cost import MARGIN
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from dataeff.bench.cells import Again, Settings
     from dataeff.bench.desk import Desk
+    from dataeff.bench.runner import Event, Watcher
     from dataeff.bench.schedule import Schedule
     from dataeff.bench.suite import Suite
     from dataeff.foretell.preview import Coming, Preview
@@ -83,6 +86,15 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Keep the final weights of each cell as weights.safetensors, also of finished ones.",
 )
+@click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    envvar="DATAEFF_LOG",
+    metavar="NAME",
+    help="Also log epochs elsewhere: tensorboard, mlflow, or what a plugin offers; repeatable (or "
+    "the variable DATAEFF_LOG).",
+)
 @click.option("--dry-run", is_flag=True, help="Say what it would cost, by a few measured steps.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask, however long it takes.")
 @click.option("--in-process", is_flag=True, help="Run cells in this process, for debugging.")
@@ -116,9 +128,12 @@ def run(suite, strategies, plugin_dirs, **options):
         if (controls := options["controls"]) is not None:
             # A suite that names its controls keeps to these.
             chosen.controls = controls and (chosen.controls or True)
-        _choose_lanes(chosen, desk, settings)
-        with locked(desk.lanes):
-            _run_suite(chosen, desk, settings, options)
+        names = () if options["dry_run"] else options["logs"]
+        # First of all: there may be none of that name.
+        with _logged(names, settings, settings.results / chosen.name) as log:
+            _choose_lanes(chosen, desk, settings)
+            with locked(desk.lanes):
+                _run_suite(chosen, desk, settings, options | {"log": log})
 
 
 def _choose_lanes(suite: Suite, desk: Desk, settings: Settings) -> None:
@@ -159,7 +174,7 @@ def _run_suite(suite: Suite, desk: Desk, settings: Settings, options: Mapping[st
     if fresh:
         schedule.forget()
     try:
-        _run(schedule, desk, settings, again)
+        _run(schedule, desk, settings, (again, options["log"]))
     except (KeyboardInterrupt, SystemExit) as stop:
         if told := looking.missing():
             stop.add_note(told)
@@ -171,14 +186,29 @@ def _run_suite(suite: Suite, desk: Desk, settings: Settings, options: Mapping[st
     _tell_failures(schedule)
 
 
-def _run(schedule: Schedule, desk: Desk, settings: Settings, again: Again) -> None:
-    """Run what is planned."""
+def _run(schedule: Schedule, desk: Desk, settings: Settings, how: tuple[Again, Watcher]) -> None:
+    """Run what is planned: `how` is what to run again, and who hears of it beside the watch."""
     from dataeff.bench.progress import Watch
     from dataeff.bench.runner import run_cells
 
+    again, log = how
     with Watch(console) as watch:
         schedule.matches.tell = watch.say
-        run_cells(schedule, desk, settings, watch, again)
+
+        def tell(event: Event) -> None:
+            watch(event)
+            log(event)
+
+        run_cells(schedule, desk, settings, tell, again)
+
+
+@contextmanager
+def _logged(names: Sequence[str], settings: Settings, folder: Path) -> Iterator[Watcher]:
+    """Yield what tells the observers that are asked for."""
+    from dataeff.bench.observing import observed
+
+    with observed(names, settings, folder, partial(echo, err=True)) as log:
+        yield log
 
 
 def _keep_weights(schedule: Schedule) -> None:
@@ -202,18 +232,20 @@ def _tell_failures(schedule: Schedule) -> None:
         raise click.exceptions.Exit(1)
 
 
+# Options that only say how to run, not what; the value of the last one is the word after it.
+_HOW = ("-y", "--yes", "--fresh", "--resume", "--rerun-flagged", "--in-process", "--keep-weights")
+_LOG = "--log"
+
+
 def _command() -> str:
     """Return the command to run this again: without what only says how, not what."""
-    how = (
-        "-y",
-        "--yes",
-        "--fresh",
-        "--resume",
-        "--rerun-flagged",
-        "--in-process",
-        "--keep-weights",
-    )
-    return shlex.join(["dataeff", *(word for word in sys.argv[1:] if word not in how)])
+    words = sys.argv[1:]
+    kept = [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if word not in (*_HOW, _LOG) and before != _LOG and not word.startswith(f"{_LOG}=")
+    ]
+    return shlex.join(["dataeff", *kept])
 
 
 def _again(fresh: bool, flagged: bool, schedule: Schedule, folder: Path) -> Again:
