@@ -49,5 +49,13 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
-            return getattr(importlib.import_module(home), name)
+            try:
+                return getattr(importlib.import_module(home), name)
+            except ModuleNotFoundError as error:
+                # Of what reads results alone, the rest is not there.
+                if error.name not in ("torch", home, home.rpartition(".")[0]):
+                    raise
+                from dataeff.errors import needs_all
+
+                raise ImportError(str(needs_all(f"dataeff.{name}"))) from error
     raise AttributeError(f"module 'dataeff' has no attribute {name!r}")

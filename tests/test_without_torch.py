@@ -39,6 +39,9 @@ SAID = {
 }
 
 
+TRAINS = ("run", "analyze")
+
+
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory):
     """Return what a process without torch printed, and the lines of each command."""
@@ -49,6 +52,7 @@ def outcome(tmp_path_factory):
     copy = shutil.copytree(folder.path, folder.path.parent / "copy")
     asked = [[str(copy) if word == "COPY" else word for word in words] for words in SAID]
     lines = [[command, str(folder.path), *options] for command, *options in asked]
+    lines += [[command, "quickstart"] for command in TRAINS]
     process = [sys.executable, "-c", CODE, json.dumps(lines)]
     return subprocess.run(process, capture_output=True, text=True, check=False)
 
@@ -60,6 +64,13 @@ def test_results_are_read_without_torch(outcome, command):
     code, output, error = json.loads(told)
     assert code == 0, f"{error}: {output}"
     assert SAID[command] in output
+
+
+@pytest.mark.parametrize("number", range(len(TRAINS)))
+def test_what_trains_says_what_it_needs(outcome, number):
+    code, output, error = json.loads(outcome.stdout.splitlines()[len(SAID) + number])
+    assert code == 2, error
+    assert output.startswith(f"Error: dataeff {TRAINS[number]} needs torch")
 
 
 def test_what_stands_in_the_way_of_torch_does_so(outcome):
