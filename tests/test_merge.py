@@ -118,7 +118,7 @@ def test_shared_out_seeds_make_the_table_of_one_machine(two, machine):
     pd.testing.assert_frame_equal(merged.table(), one.table())
     asked = json.loads((merged.suite / "suite.json").read_text())
     assert asked["seeds"] == "0-3"
-    assert asked["command"] == "dataeff run try --seeds 0-3"
+    assert asked["command"] == f"dataeff run try --seeds 0-3 --results {merged.root}"
     assert asked["commands"] == ["dataeff run try --seeds 0-1", "dataeff run try --seeds 2-3"]
     # And so do the looks of a plan, once it goes on.
     assert merged.run(seeds=4) == one.run(seeds=4) == []
@@ -131,6 +131,7 @@ def test_a_run_goes_on_with_what_is_missing(two, machine):
     merged = machine("merged")
     ok("merge", merged.root, a.root, b.root)
     (missing,) = read_board(merged.suite).missing
+    assert missing.command == f"dataeff run try --seeds 0-3 --results {merged.root}"
     assert (missing.cells, missing.of) == (1, 12)
     assert len(merged.run(seeds="0-3")) == 1
     assert {seed for _, seed in merged.run(seeds="0-4")} == {4}
@@ -163,8 +164,9 @@ def test_twice_changes_nothing(two):
 
 def test_who_is_interrupted_merges_again(two, tmp_path, monkeypatch):
     a, b = two
-    ok("merge", tmp_path / "whole", a.root, b.root)
-    whole, write, left = content(tmp_path / "whole"), carrying.write_bytes, [0]
+    ok("merge", tmp_path / "torn", a.root, b.root)
+    whole, write, left = content(tmp_path / "torn"), carrying.write_bytes, [0]
+    shutil.rmtree(tmp_path / "torn")
 
     def some(path, what):
         left[0] -= 1

@@ -65,7 +65,7 @@ def joined(ours: Record, theirs: Record) -> Record:
     }
     suite["seeds"] = _seeds(ours["seeds"], theirs["seeds"])
     if suite["seeds"] != ours["seeds"]:
-        suite["command"] = _with_seeds(theirs.get("command", ""), suite["seeds"])
+        suite["command"] = _with(theirs.get("command", ""), "--seeds", str(suite["seeds"]))
     return {key: value for key, value in suite.items() if value is not None or key in ours}
 
 
@@ -95,15 +95,23 @@ def _seeds(ours: int | str, theirs: int | str) -> int | str:
     return f"{min(one.start, other.start)}-{max(one.stop, other.stop) - 1}"
 
 
-def _with_seeds(command: str, seeds: int | str) -> str:
-    """Return a command with other seeds; as it is, where it names none."""
+def _with(command: str, option: str, value: str) -> str:
+    """Return a command with another value of an option; as it is, where it does not have that."""
     words = shlex.split(command)
     for place, word in enumerate(words):
-        if word == "--seeds" and place + 1 < len(words):
-            words[place + 1] = str(seeds)
-        elif word.startswith("--seeds="):
-            words[place] = f"--seeds={seeds}"
+        if word == option and place + 1 < len(words):
+            words[place + 1] = value
+        elif word.startswith(f"{option}="):
+            words[place] = f"{option}={value}"
     return shlex.join(words)
+
+
+def _here(command: str, into: Path) -> str:
+    """Return a command that fills this folder: it was typed where the results were another's."""
+    results = str(into.parent)
+    if command and "--results" not in command and results != "results":
+        return f"{command} --results {shlex.quote(results)}"
+    return _with(command, "--results", results)
 
 
 # On disk -----------------------------------------------------------------------------------------
@@ -112,7 +120,10 @@ def _with_seeds(command: str, seeds: int | str) -> str:
 def write_joined(into: Path, source: Path, theirs: Record) -> list[str]:
     """Write what both say beside their cells; return sentences on what cannot be had of both."""
     ours = read_checked(into / "suite.json", SUITE)
-    suite = joined(ours, theirs) if ours else theirs
+    suite = joined(ours, theirs) if ours else dict(theirs)
+    command = suite.get("command", "")
+    if command != (ours or {}).get("command", ""):
+        suite["command"] = _here(command, into)
     _write(into / "suite.json", ours, suite, SUITE)
     _add(into, source, ("match.json", MATCHES), ("task", "conditions_id", "pattern", "match"))
     _add(into, source, ("looks.json", LOOKS), ("task", "conditions", "about", "n", "of"))
