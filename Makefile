@@ -11,7 +11,7 @@ SOAK_MINUTES ?= 30
 PYTHON_HERE := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/compiled $(BIN)/python
 PYTEST := $(PYTHON_HERE) -m pytest -n auto --maxprocesses=4 --dist=worksteal
 
-.PHONY: leaderboard test test-all axe bench soak docs lint clean
+.PHONY: leaderboard test test-all axe bench soak docs read lint clean
 
 leaderboard: $(STAMP)  ## run the quickstart suite and print its answer
 	@echo "==> dataeff run quickstart (finished cells are skipped)"
@@ -43,6 +43,11 @@ docs: $(STAMP)  ## build the documentation as a site, in build/docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "build/docs/index.html"
 
+read: $(STAMP)  ## build dataeff-read, which reads results without torch, in build/read
+	@echo "==> build/read"
+	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/read ./read
+	@ls build/read/*.whl
+
 lint: $(STAMP)  ## check style, format and types
 	@echo "==> ruff"
 	@$(BIN)/ruff check --no-cache .
@@ -51,7 +56,7 @@ lint: $(STAMP)  ## check style, format and types
 	@$(BIN)/mypy --cache-dir $(VENV)/mypy
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) build dist *.egg-info read/build read/*.egg-info
 
 $(STAMP): pyproject.toml
 	@echo "==> creating $(VENV) and installing dataeff with its dependencies"

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dataeff.door.train import train
     from dataeff.errors import DataeffError, StrategyConflict, StrategyError
     from dataeff.hookspecs import hookimpl
+    from dataeff.observer import Observer
     from dataeff.registry import Share, portion
     from dataeff.strategy import Strategy
     from dataeff.training.batch import Batch
@@ -22,6 +23,7 @@ __all__ = [
     "Batch",
     "DataeffError",
     "ImageSet",
+    "Observer",
     "Plan",
     "Result",
     "Run",
@@ -46,6 +48,7 @@ _HOMES = {
     "dataeff.door.train": ("train",),
     "dataeff.errors": ("DataeffError", "StrategyConflict", "StrategyError"),
     "dataeff.hookspecs": ("hookimpl",),
+    "dataeff.observer": ("Observer",),
     "dataeff.registry": ("Share", "portion"),
     "dataeff.strategy": ("Strategy",),
     "dataeff.training.batch": ("Batch",),
@@ -59,5 +62,13 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
-            return getattr(importlib.import_module(home), name)
+            try:
+                return getattr(importlib.import_module(home), name)
+            except ModuleNotFoundError as error:
+                # Of what reads results alone, the rest is not there.
+                if error.name not in ("torch", home, home.rpartition(".")[0]):
+                    raise
+                from dataeff.errors import needs_all
+
+                raise ImportError(str(needs_all(f"dataeff.{name}"))) from error
     raise AttributeError(f"module 'dataeff' has no attribute {name!r}")

@@ -50,6 +50,11 @@ class DiskFull(DataeffError, OSError):
         )
 
 
+def needs_all(what: str) -> DataeffError:
+    """Return the error of who asks for what trains, where only what reads is installed."""
+    return DataeffError(f"{what} needs torch, which is not installed; type: pip install dataeff")
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ' Did you mean ...?' for a misspelt name, or '' where nothing is close."""
     # Nobody misspells that much, and comparing takes the square of it.

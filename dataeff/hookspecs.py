@@ -113,6 +113,16 @@ def register_analyses(register: Callable[..., None]) -> None:
     """
 
 
+@hook("watch")
+def register_observers(register: Callable[..., None]) -> None:
+    """Call `register(name, Class)` for each `dataeff.Observer`, who logs what cells come to.
+
+    It is asked for by `dataeff run --log name`, is told of epochs where no clock runs, and changes
+    nothing. Parameters of its constructor that are keyword-only are the user's, in
+    `name[key=value]`.
+    """
+
+
 # Around a run ----------------------------------------------------------------------------------
 
 

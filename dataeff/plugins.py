@@ -21,7 +21,7 @@ from dataeff.strategy import Strategy, adopted
 from dataeff.whereabouts import HERE, PLUGIN
 
 _BUILT_IN = ("dataeff.data.datasets", "dataeff.models.small")
-_KINDS = ("strategies", "datasets", "models", "suites", "analyses")
+_KINDS = ("strategies", "datasets", "models", "suites", "analyses", "observers")
 
 
 @dataclass
@@ -44,6 +44,7 @@ class Installed:
     models: Registry = field(default_factory=lambda: Registry("model"))
     suites: Registry = field(default_factory=lambda: Registry("suite"))
     analyses: Registry = field(default_factory=lambda: Registry("analysis"))
+    observers: Registry = field(default_factory=lambda: Registry("observer"))
     plugins: list[Plugin] = field(default_factory=list)
     _adopted: dict[type, type[Strategy]] = field(default_factory=dict)
 

@@ -227,7 +227,7 @@ def _why(error: ValueError) -> str:
 
 
 class Registry(dict[str, Entry]):
-    """The registered names of one kind ('strategy', 'dataset', 'model', 'suite', 'analysis')."""
+    """The registered names of one kind: strategy, dataset, model, suite, analysis, observer."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -261,7 +261,7 @@ class Registry(dict[str, Entry]):
     def __missing__(self, name: str) -> Entry:
         if found := self.find(name):
             return found
-        special = {"strategy": "strategies", "analysis": "analyze"}
+        special = {"strategy": "strategies", "analysis": "analyze", "observer": "run --help"}
         listing = special.get(self.kind, f"{self.kind}s")
         hint = did_you_mean(name, self)
         raise UnknownName(f"There is no {self.kind} {name!r}.{hint} See: dataeff {listing}")

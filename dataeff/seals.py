@@ -15,6 +15,8 @@ from pathlib import Path
 from dataeff.files import make_way
 
 _HEAD = "dataeff-seals 1"
+# In the place of a seal: the record that is there now has none.
+_NONE = "none"
 _LONG = re.compile(r"[0-9a-f]{64}").fullmatch
 
 
@@ -52,9 +54,18 @@ def seal(folder: Path, checksum: str) -> None:
     key = _key()
     if key is None:
         return
+    _enter(folder, _seal_of(folder.name, checksum, key))
+
+
+def unseal(folder: Path) -> None:
+    """Say that the record of a cell was written by somebody else, and has no seal of ours."""
+    _enter(folder, _NONE)
+
+
+def _enter(folder: Path, what: str) -> None:
     path = folder.parent / "seals"
     make_way(path)
-    line = f"{folder.name} {_seal_of(folder.name, checksum, key)}\n"
+    line = f"{folder.name} {what}\n"
     with open(path, "ab") as file:
         # In one write, so that those of two runners do not mix; on a line of its own, also where
         # a disk that was full has cut the last one.
@@ -70,10 +81,12 @@ class Seals:
         with suppress(OSError, UnicodeDecodeError):
             lines = (suite / "seals").read_text(encoding="utf-8").splitlines()
         words = [line.split(" ") for line in lines]
-        self._seals = {pair[0]: pair[1] for pair in words if len(pair) == 2 and _LONG(pair[1])}
+        pairs = [(pair[0], pair[1]) for pair in words if len(pair) == 2]
+        known = [(cell, said) for cell, said in pairs if _LONG(said) or said == _NONE]
+        self._seals = dict(known)
 
     def holds(self, cell: str, checksum: str) -> bool | None:
         """Say whether a record is as it was sealed; None where there is no seal, or no key."""
-        if self._key is None or cell not in self._seals:
+        if self._key is None or self._seals.get(cell, _NONE) == _NONE:
             return None
         return hmac.compare_digest(self._seals[cell], _seal_of(cell, checksum, self._key))

@@ -91,7 +91,7 @@ def shared_installed() -> Installed:
 def installed(shared_installed) -> Installed:
     """What is installed, with registries that a test may add to."""
     fresh = Installed(plugins=list(shared_installed.plugins))
-    for kind in ("strategies", "datasets", "models", "suites", "analyses"):
+    for kind in ("strategies", "datasets", "models", "suites", "analyses", "observers"):
         getattr(fresh, kind).update(getattr(shared_installed, kind))
     return fresh
 

@@ -21,6 +21,7 @@ ALLOWED = {
     "foretell": {"foretell", "bench", "training", "data", "models"},
     "analysis": {"analysis", "bench", "training", "data", "models"},
     "report": {"report", "bench.results"},
+    "exchange": {"exchange", "report", "bench.results"},
     "template": set(),
 }
 ROOMS = set(ALLOWED)

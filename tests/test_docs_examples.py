@@ -12,7 +12,8 @@ from dataeff.plugins import load_plugins
 from dataeff.testing import TASK, check_strategy, lab_of, train_tiny
 
 EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
-STRATEGIES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem != "dots")
+OTHERS = ("dots", "diary")
+STRATEGIES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in OTHERS)
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +56,13 @@ def test_data_network_suite_and_figure_of_ones_own(examples, tmp_path):
     assert (tmp_path / "epochs.png").exists()
     assert "% in the end" in told[-1]
     assert torch.isfinite(torch.tensor(study.train("baseline").record["metrics"]["test_top1"]))
+
+
+def test_a_logger_of_ones_own(examples, tmp_path):
+    diary = examples.observers["diary"].factory(tmp_path / "suite", name="d.txt")
+    diary.cell_started({"name": "c"})
+    diary.epoch_ended({"name": "c"}, {"epoch": 0, "train_loss": 0.5})
+    diary.epoch_ended({"name": "c"}, {"epoch": 1, "train_loss": 0.25, "test_top1": 90.0})
+    diary.cell_ended({"name": "c"}, {"status": "finished"})
+    told = (tmp_path / "suite/d.txt").read_text().splitlines()
+    assert told == ["c epoch 0: loss 0.500", "c epoch 1: loss 0.250, 90.00%", "c: finished"]

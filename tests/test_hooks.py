@@ -7,7 +7,7 @@ import pytest
 import torch
 from probes import Stateless
 
-from dataeff import Batch, DataeffError, Plan, Strategy, hookimpl, hookspecs
+from dataeff import Batch, DataeffError, Observer, Plan, Strategy, hookimpl, hookspecs
 from dataeff.models import build_model
 from dataeff.plugins import Plugin
 from dataeff.testing import TASK, lab_of, train_tiny, weights
@@ -63,9 +63,8 @@ def test_every_hook_has_a_test():
 @pytest.mark.parametrize("name", HOOKS)
 def test_every_hook_names_its_kind_in_one_fixed_sentence(name):
     doc = getattr(hookspecs, name).__doc__
-    assert [kind for kind, rule in hookspecs.KINDS.items() if rule in doc] == [
-        hookspecs.HOOKS[name]
-    ]
+    (kind,) = (kind for kind, rule in hookspecs.KINDS.items() if rule in doc)
+    assert kind == hookspecs.HOOKS[name]
 
 
 @pytest.mark.parametrize("name", [name for name in HOOKS if not name.startswith("register_")])
@@ -133,8 +132,13 @@ def test_hook_register_analyses(installed):
         """Draw nothing."""
 
     _register(installed, register_analyses=lambda register: register("mine", mine))
-    assert installed.analyses["mine"].factory is mine
-    assert installed.analyses["mine"].summary == "Draw nothing."
+    entry = installed.analyses["mine"]
+    assert (entry.factory, entry.summary) == (mine, "Draw nothing.")
+
+
+def test_hook_register_observers(installed):
+    _register(installed, register_observers=lambda register: register("mine", Observer))
+    assert installed.observers["mine"].factory is Observer
 
 
 # Watching: all run -----------------------------------------------------------------------------

@@ -74,7 +74,10 @@ def test_the_mean_loss_of_an_epoch_is_over_samples():
 # Written lazily ----------------------------------------------------------------------------------
 
 SAMPLES = 7
-COLUMNS = ("last_loss", "previous_loss", "last_correct", "last_mixed", "times_trained")
+COLUMNS = (
+    *("last_loss", "previous_loss", "last_correct", "last_mixed", "last_weight"),
+    "times_trained",
+)
 
 
 class Reference:
@@ -83,30 +86,35 @@ class Reference:
     def __init__(self):
         self.last_loss, self.previous_loss = [math.nan] * SAMPLES, [math.nan] * SAMPLES
         self.last_correct, self.last_mixed = [False] * SAMPLES, [False] * SAMPLES
-        self.times_trained = [0] * SAMPLES
+        self.times_trained, self.last_weight = [0] * SAMPLES, [1.0] * SAMPLES
 
-    def record(self, samples, losses, right, mixed):
+    def record(self, samples, losses, right, mixed, weight):
         for i, loss, hit in zip(samples, losses, right, strict=True):
             self.previous_loss[i], self.last_loss[i] = self.last_loss[i], loss
             self.last_correct[i], self.last_mixed[i] = hit, mixed
+            self.last_weight[i] = 1.0 if weight is None else weight
             self.times_trained[i] += 1
 
 
 @st.composite
 def lessons(draw):
-    """Draw a batch: its samples, each once, their losses, who was right, whether all were mixed."""
+    """Draw a batch: its samples, each once, their losses, who was right, if mixed, the weight."""
     samples = draw(st.lists(st.integers(0, SAMPLES - 1), unique=True, min_size=1))
     count = len(samples)
     losses = draw(st.lists(st.integers(0, 40), min_size=count, max_size=count))
     right = draw(st.lists(st.booleans(), min_size=count, max_size=count))
-    return samples, [loss / 4 for loss in losses], right, draw(st.booleans())
+    weight = draw(st.none() | st.integers(0, 8))
+    return samples, [loss / 4 for loss in losses], right, draw(st.booleans()), weight
 
 
-def show(ledger, samples, losses, right, mixed):
+def show(ledger, samples, losses, right, how):
+    mixed, weight = how
     idx = torch.tensor(samples)
     batch = Batch(torch.zeros(len(idx), 1), idx, torch.ones_like(idx))
     if mixed:
         batch.mix_rows(batch.x, torch.ones(len(idx), dtype=torch.bool))
+    if weight is not None:
+        batch.weight *= weight
     ledger.record(batch, torch.tensor([[1 - hit, hit] for hit in right]).float(), losses)
 
 
@@ -139,8 +147,8 @@ def test_what_waits_is_read_as_if_it_had_been_written_at_once(history):
             state, ledger = ledger.state_dict(), Ledger(SAMPLES, torch.device("cpu"))
             ledger.load_state_dict(state)
         else:
-            samples, losses, right, shared = event
-            show(ledger, samples, torch.tensor(losses), right, shared)
+            samples, losses, right, shared, weight = event
+            show(ledger, samples, torch.tensor(losses), right, (shared, weight))
             reference.record(*event)
             seen |= set(samples)
             mixed |= dict.fromkeys(samples, shared)
@@ -153,8 +161,8 @@ def test_the_mean_loss_does_not_hang_on_when_tables_are_read(history):
     means = []
     for often in (True, False):
         ledger = Ledger(SAMPLES, torch.device("cpu"))
-        for samples, losses, right, mixed in history:
-            show(ledger, samples, torch.tensor(losses), right, mixed)
+        for samples, losses, right, *how in history:
+            show(ledger, samples, torch.tensor(losses), right, how)
             if often:
                 ledger.tables()
         means.append(ledger.close_epoch())

@@ -1,6 +1,7 @@
 """Reading results where no torch is installed."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -33,7 +34,12 @@ SAID = {
     ("report",): "report.html",
     ("plot", "--format", "svg"): "tradeoff.svg",
     ("compare", "base", "ours"): "B: ours[keep=0.5]",
+    ("export", "base", "--out", "samples"): "has no samples.parquet, so it is left out.",
+    ("merge", "COPY"): "0 cells taken, 4 were there already.",
 }
+
+
+TRAINS = ("run", "analyze")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +49,10 @@ def outcome(tmp_path_factory):
     phases = {"phases": {"forward": 1.0}}
     folder.fill("base", [90.0, 91.0], [2.0, 2.1], **phases)
     folder.fill("ours[keep=0.5]", [90.0, 91.0], [1.0, 1.1], **phases)
-    lines = [[command, str(folder.path), *options] for command, *options in SAID]
+    copy = shutil.copytree(folder.path, folder.path.parent / "copy")
+    asked = [[str(copy) if word == "COPY" else word for word in words] for words in SAID]
+    lines = [[command, str(folder.path), *options] for command, *options in asked]
+    lines += [[command, "quickstart"] for command in TRAINS]
     process = [sys.executable, "-c", CODE, json.dumps(lines)]
     return subprocess.run(process, capture_output=True, text=True, check=False)
 
@@ -55,6 +64,13 @@ def test_results_are_read_without_torch(outcome, command):
     code, output, error = json.loads(told)
     assert code == 0, f"{error}: {output}"
     assert SAID[command] in output
+
+
+@pytest.mark.parametrize("number", range(len(TRAINS)))
+def test_what_trains_says_what_it_needs(outcome, number):
+    code, output, error = json.loads(outcome.stdout.splitlines()[len(SAID) + number])
+    assert code == 2, error
+    assert output.startswith(f"Error: dataeff {TRAINS[number]} needs torch")
 
 
 def test_what_stands_in_the_way_of_torch_does_so(outcome):

@@ -12,7 +12,7 @@ import click
 
 from dataeff.cli.echo import echo
 from dataeff.damage import listening
-from dataeff.errors import FULL, DataeffError, DiskFull, did_you_mean
+from dataeff.errors import FULL, DataeffError, DiskFull, did_you_mean, needs_all
 from dataeff.printable import printable, shortened
 
 
@@ -57,6 +57,10 @@ class Commands(click.Group):
         try:
             with _terminable(), listening(lambda text: echo(text, err=True)):
                 return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            if (error.name or "").split(".")[0] not in ("torch", "torchvision", "timm"):
+                raise
+            _tell(ctx, str(needs_all(f"dataeff {ctx.invoked_subcommand}")))
         except DiskFull as error:
             _tell(ctx, str(error), code=1)
         except DataeffError as error:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dataeff.cli.adhoc import adhoc_options, choose_suite
+from dataeff.cli.echo import echo
 from dataeff.cli.options import Number, training_options
 from dataeff.cli.show import console, show
 from dataeff.cost import MARGIN
 from dataeff.errors import DataeffError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dataeff.bench.cells import Settings
     from dataeff.bench.desk import Desk
+    from dataeff.bench.runner import Watcher
     from dataeff.bench.schedule import Schedule
     from dataeff.bench.suite import Suite
     from dataeff.door.running import Running
@@ -76,6 +82,20 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Run those finished cells again whose times are doubtful, or that do not verify.",
 )
+@click.option(
+    "--keep-weights",
+    is_flag=True,
+    help="Keep the final weights of each cell as weights.safetensors, also of finished ones.",
+)
+@click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    envvar="DATAEFF_LOG",
+    metavar="NAME",
+    help="Also log epochs elsewhere: tensorboard, mlflow, or what a plugin offers; repeatable (or "
+    "the variable DATAEFF_LOG).",
+)
 @click.option("--dry-run", is_flag=True, help="Say what it would cost, by a few measured steps.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask, however long it takes.")
 @click.option("--in-process", is_flag=True, help="Run cells in this process, for debugging.")
@@ -111,9 +131,12 @@ def run(suite, strategies, plugin_dirs, **options):
         if (controls := options["controls"]) is not None:
             # A suite that names its controls keeps to these.
             chosen.controls = controls and (chosen.controls or True)
-        _choose_lanes(chosen, desk, settings)
-        with locked(desk.lanes):
-            _run_suite(chosen, desk, settings, options)
+        names = () if options["dry_run"] else options["logs"]
+        # First of all: there may be none of that name.
+        with _logged(names, settings, settings.results / chosen.name) as log:
+            _choose_lanes(chosen, desk, settings)
+            with locked(desk.lanes):
+                _run_suite(chosen, desk, settings, options | {"log": log})
 
 
 def _choose_lanes(suite: Suite, desk: Desk, settings: Settings) -> None:
@@ -139,9 +162,30 @@ def _run_suite(suite: Suite, desk: Desk, settings: Settings, options: Mapping[st
     _warn(running)
     if not options["yes"]:
         _ask(running)
-    running.run(console, _command())
+    running.run(console, _command(), options["log"])
+    if options["keep_weights"]:
+        _keep_weights(running.schedule)
     show(running.folder)
     _tell_failures(running)
+
+
+@contextmanager
+def _logged(names: Sequence[str], settings: Settings, folder: Path) -> Iterator[Watcher]:
+    """Yield what tells the observers that are asked for."""
+    from dataeff.bench.observing import observed
+
+    with observed(names, settings, folder, partial(echo, err=True)) as log:
+        yield log
+
+
+def _keep_weights(schedule: Schedule) -> None:
+    """Leave the weights of all cells as other programs read them."""
+    from dataeff.bench.keeping import keep_weights
+
+    with console.status("Keeping the weights of the cells"):
+        said = keep_weights(schedule.cells)
+    for line in said:
+        click.echo(line, err=True)
 
 
 def _warn(running: Running) -> None:
@@ -158,10 +202,20 @@ def _tell_failures(running: Running) -> None:
         raise click.exceptions.Exit(1)
 
 
+# Options that only say how to run, not what; the value of the last one is the word after it.
+_HOW = ("-y", "--yes", "--fresh", "--resume", "--rerun-flagged", "--in-process", "--keep-weights")
+_LOG = "--log"
+
+
 def _command() -> str:
     """Return the command to run this again: without what only says how, not what."""
-    how = ("-y", "--yes", "--fresh", "--resume", "--rerun-flagged", "--in-process")
-    return shlex.join(["dataeff", *(word for word in sys.argv[1:] if word not in how)])
+    words = sys.argv[1:]
+    kept = [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if word not in (*_HOW, _LOG) and before != _LOG and not word.startswith(f"{_LOG}=")
+    ]
+    return shlex.join(["dataeff", *kept])
 
 
 def _preview(running: Running) -> None:

@@ -16,8 +16,9 @@ from dataeff.bench.desk import Desk
 from dataeff.bench.ended import failures
 from dataeff.bench.progress import Watch
 from dataeff.bench.results import flags_of, pairing, settled
-from dataeff.bench.runner import run_cells
+from dataeff.bench.runner import Event, Watcher, run_cells
 from dataeff.bench.schedule import Schedule
+from dataeff.bench.service import unheard
 from dataeff.bench.suite import Suite
 from dataeff.foretell.preview import Coming, check_setups
 from dataeff.report.doubts import Doubts
@@ -66,8 +67,11 @@ class Running:
             if said := unresolved(name, suite.margin, given):
                 yield said
 
-    def run(self, console: Console, command: str) -> None:
-        """Run what is planned, and look at it; `command` is what runs it again."""
+    def run(self, console: Console, command: str, log: Watcher = unheard) -> None:
+        """Run what is planned, and look at it; `command` is what runs it again.
+
+        Who logs hears of all that the bar shows.
+        """
         schedule, looking = self.schedule, self.looking
         with console.status("Measuring what busy lanes do to the times beside them"):
             calibrate(self.desk, schedule.suite, self._settings)
@@ -78,7 +82,12 @@ class Running:
         try:
             with Watch(console) as watch:
                 schedule.matches.tell = watch.say
-                run_cells(schedule, self.desk, self._settings, watch, self._again)
+
+                def tell(event: Event) -> None:
+                    watch(event)
+                    log(event)
+
+                run_cells(schedule, self.desk, self._settings, tell, self._again)
         except (KeyboardInterrupt, SystemExit) as stop:
             if told := looking.missing():
                 stop.add_note(told)
