@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
 
 import torch
+from torch import nn
 
 from dataeff.calls import blaming
 from dataeff.composition import Active, Composition
@@ -89,11 +90,20 @@ class Lab:
     def ground(self, task: Task) -> Ground:
         """Return what the runs of a task train on."""
         data = self.data(task)
+        build = self._build(task, data.classes, data.shape)
+        return Ground(data.train, data.shape, build, self.device)
+
+    def try_network(self, task: Task, classes: int, shape: tuple[int, int, int]) -> list[str]:
+        """Build the network of a task as a run does; return what there is to say of it."""
+        with forked(torch.device("cpu")):
+            return list(getattr(self._build(task, classes, shape)(), "said", ()))
+
+    def _build(
+        self, task: Task, classes: int, shape: tuple[int, int, int]
+    ) -> Callable[[], nn.Module]:
         layout = torch.channels_last if task.channels_last else torch.contiguous_format
-        models, classes, shape = self.installed.models, data.classes, data.shape
-        named = partial(build_model, task.model, models, layout=layout)
-        build = partial(named, classes=classes, shape=shape)
-        return Ground(data.train, shape, build, self.device)
+        build = partial(build_model, task.model, self.installed.models, layout=layout)
+        return partial(build, classes=classes, shape=shape)
 
     @contextmanager
     def started(

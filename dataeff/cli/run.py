@@ -275,7 +275,7 @@ def _coming_looks(costs: Preview, schedule: Schedule) -> list[str]:
 
 
 def _warn(schedule: Schedule, desk: Desk) -> None:
-    """Say before the run where it will be, and where a test set cannot resolve the margin."""
+    """Say before the run where it will be, what of its networks, and which margins are too fine."""
     from dataeff.bench.results import settled
     from dataeff.report.margin import Resolution, unresolved
 
@@ -286,6 +286,8 @@ def _warn(schedule: Schedule, desk: Desk) -> None:
     for name, task in suite.tasks.items():
         if name not in coming:
             continue
+        for line in desk.facts(task).said:
+            click.echo(line, err=True)
         images = desk.facts(task).test_samples
         listed = len(suite.strategies) - 1
         given = Resolution(suite.seeds, listed, images, schedule.stages.typical(name))

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from dataeff.errors import DataeffError, one_line
-from dataeff.models.halves import Halves, Undivided, divide
+from dataeff.models.halves import Halves, divide
 from dataeff.models.pooling import kind_of_head
+from dataeff.models.tracing import Undivided
 from dataeff.models.trial import Images, is_empty, still
 
 # What has been found out about networks of this process, by who makes them: again and again.

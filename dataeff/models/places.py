@@ -13,6 +13,7 @@ from torch import nn
 
 from dataeff.errors import DataeffError, UnknownName, did_you_mean, one_line
 from dataeff.models.small import Shape
+from dataeff.models.trial import is_empty
 from dataeff.notation import format_part
 from dataeff.registry import Entry, Parameter
 
@@ -45,6 +46,9 @@ def network_at(entry: Entry, params: dict[str, Any], classes: int, shape: Shape)
         raise
     # Code of the user's own may raise anything at all.
     except Exception as error:
+        if is_empty():
+            # It may need data, of which there are none.
+            raise NotImplementedError from error
         what, size = format_part(entry.name, params), "x".join(map(str, shape))
         told = one_line(str(error)).rstrip(".") or "nothing more is said"
         raise DataeffError(
