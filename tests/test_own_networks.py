@@ -2,11 +2,15 @@
 
 import copy
 import itertools
+import re
+import shlex
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+from safetensors.torch import save_file
 from shell import ok
 from torch import nn
 
@@ -429,3 +433,22 @@ def test_a_network_at_a_place_runs_as_a_command(written):
               "--device", "cpu", "--name", "mine")  # fmt: skip
     assert "infobatch" in told
     assert "0 failed" not in told
+
+
+def test_what_the_page_of_networks_shows_can_be_typed(build, tmp_path, monkeypatch):
+    """Its network is written as the page says, and all that its commands name is built."""
+    page = (Path(__file__).parent.parent / "docs" / "networks.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+    (tmp_path / "my_nets.py").write_text(code)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    image = (1, 32, 32)
+    save_file(build("resnet8", 10, image, seed=5).state_dict(), "w.safetensors")
+    lines = [line for line in page.splitlines() if line.startswith("dataeff run")]
+    texts = [shlex.split(line)[shlex.split(line).index("-m") + 1] for line in lines]
+    assert len(texts) == 5
+    for text in texts:
+        shape = (3, 32, 32) if text.startswith("torchvision") else image
+        if "pretrained" not in text:
+            assert build(text, 10, shape)(torch.zeros(2, *shape)).shape == (2, 10)
+    assert build("my_nets:make_net[width=64]", 10, image).pool_kind == "avg"
+    sys.modules.pop("my_nets")
