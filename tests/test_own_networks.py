@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import pickle
 import re
 import shlex
 import sys
@@ -11,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
-from shell import ok
+from shell import mistake, ok
 from torch import nn
 
 from dataeff.errors import DataeffError, Refused, UnknownName
@@ -433,6 +434,31 @@ def test_a_network_at_a_place_runs_as_a_command(written):
               "--device", "cpu", "--name", "mine")  # fmt: skip
     assert "infobatch" in told
     assert "0 failed" not in told
+
+
+def test_a_command_refuses_in_one_sentence_before_anything_is_trained(written, tmp_path):
+    name = written(CONV + "def wrong(): return Net(7)\n")
+    small = "synthetic[samples=90,test_samples=20,classes=4,size=8]"
+    task = ["run", "-d", small, "--epochs", "1", "-s", "baseline", "--device", "cpu"]
+    assert "where (2, 4) logits are needed" in mistake(*task, "-m", f"{name}:wrong")
+    assert "Did you mean wrong?" in mistake(*task, "-m", f"{name}:wrongs")
+    assert "There is no module 'nobodys'" in mistake(*task, "-m", "nobodys:net")
+    assert not list(tmp_path.glob("results/*/*/run.json"))
+
+
+def test_halves_travel_compiled_and_pickled(build, written, installed):
+    """What a network becomes on its way: compiled, copied, pickled with all its code."""
+    place = f"{written(CONV)}:Net"
+    task = TASK.model_copy(update={"model": place, "epochs": 1, "compile": "eager"})
+    plain = task.model_copy(update={"compile": False})
+    results = [train_tiny("mixtrain_cutmix", installed=installed, task=t) for t in (task, plain)]
+    first, second = (held(result.run.model) for result in results)
+    for key, value in first.items():
+        torch.testing.assert_close(value, second[key])
+    model = build(place).eval()
+    x = torch.rand(3, 3, 8, 8)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other.forward_head(other.forward_features(x)), model(x))
 
 
 def test_what_the_page_of_networks_shows_can_be_typed(build, tmp_path, monkeypatch):
