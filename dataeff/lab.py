@@ -17,6 +17,7 @@ from dataeff.data import Dataset, load_dataset
 from dataeff.data.sharing import Shared
 from dataeff.errors import DataeffError
 from dataeff.models import build_model
+from dataeff.models.trial import Images, check_on_empty
 from dataeff.plugins import Installed
 from dataeff.training.cell import OnEpoch, Result, train_cell
 from dataeff.training.devices import torchs_reason
@@ -94,15 +95,19 @@ class Lab:
         return Ground(data.train, data.shape, build, self.device)
 
     def try_network(self, task: Task, classes: int, shape: tuple[int, int, int]) -> list[str]:
-        """Build the network of a task as a run does; return what there is to say of it."""
+        """Build the network of a task as a run does; return what there is to say of it.
+
+        One that fails on such images is refused.
+        """
         with forked(torch.device("cpu")):
-            return list(getattr(self._build(task, classes, shape)(), "said", ()))
+            model = self._build(task, classes, shape)()
+            check_on_empty(model, task.model, classes, Images(shape, _layout(task)))
+        return list(getattr(model, "said", ()))
 
     def _build(
         self, task: Task, classes: int, shape: tuple[int, int, int]
     ) -> Callable[[], nn.Module]:
-        layout = torch.channels_last if task.channels_last else torch.contiguous_format
-        build = partial(build_model, task.model, self.installed.models, layout=layout)
+        build = partial(build_model, task.model, self.installed.models, layout=_layout(task))
         return partial(build, classes=classes, shape=shape)
 
     @contextmanager
@@ -133,6 +138,10 @@ class Lab:
         strategies = composition.fresh() if isinstance(composition, Composition) else composition
         with self.started(task, strategies, seed, place) as job:
             return train_cell(job, self.data(task).test, on_epoch)
+
+
+def _layout(task: Task) -> torch.memory_format:
+    return torch.channels_last if task.channels_last else torch.contiguous_format
 
 
 @contextmanager

@@ -201,6 +201,31 @@ def test_who_needs_channels_first_is_told_the_key(build, written):
         build(f"{name}:Viewed", layout=torch.channels_last)
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_who_needs_channels_first_has_them(written, installed, channels):
+    """Images of one channel look to convolutions as if their channels were last."""
+    viewed = VIEWED.replace(
+        "super().__init__(classes)", f"super().__init__(classes, ({channels},))"
+    )
+    name = written(CONV + viewed)
+    data = TASK.dataset.replace("size=8", f"size=8,channels={channels}")
+    changes = {"model": f"{name}:Viewed", "dataset": data, "channels_last": False, "epochs": 1}
+    for strategy in ("baseline", "infobatch"):
+        task = TASK.model_copy(update=changes)
+        assert train_tiny(strategy, installed=installed, task=task).record["status"] == "finished"
+
+
+def test_layers_of_no_size_yet_are_refused(build, written):
+    lazy = "def make(classes): return nn.Sequential(nn.Flatten(), nn.LazyLinear(classes))\n"
+    lazy += "net = make(4)\ndef called(classes, shape):\n"
+    lazy += "    net = make(classes)\n    net(torch.zeros(2, *shape))\n    return net\n"
+    name = written(lazy)
+    for place in ("make", "net"):
+        with pytest.raises(DataeffError, match="size that is not known yet: call the network once"):
+            build(f"{name}:{place}")
+    assert build(f"{name}:called")(torch.zeros(2, 3, 8, 8)).shape == (2, 4)
+
+
 def test_a_network_that_cannot_do_without_data_is_not_refused(build, written, installed):
     text = CONV + (
         "class Looks(Net):\n    def forward(self, x):\n"

@@ -20,12 +20,12 @@ from dataeff.models.loading import (
     offline_where_it_must_be,
     read_weights,
 )
-from dataeff.models.own import with_halves
+from dataeff.models.own import is_halved, with_halves
 from dataeff.models.places import network_at, read_literal, takes
 from dataeff.models.pooling import pool_kind_of
 from dataeff.models.small import Shape
 from dataeff.models.stems import shrink_stem
-from dataeff.models.trial import Images, check_logits, check_on_empty, is_empty
+from dataeff.models.trial import Images, check_logits, is_empty
 from dataeff.models.vision import PREFIX, torchvision_builder, torchvision_names
 from dataeff.notation import Part, format_part, parse_one
 from dataeff.registry import Registry
@@ -50,22 +50,20 @@ def build_model(
     tried on such images, in this layout, and refused where it does not give their logits.
     """
     part, weights = _without_weights(parse_one(text), registry)
+    entry = registry.get(part.name)
     model: Any
-    if part.name in registry:
-        entry = registry[part.name]
+    if entry:
         model = entry.factory(classes, shape, **entry.read(part.params))
-        is_own = not entry.factory.__module__.startswith("dataeff.")
-    elif is_own := is_own_place(part.name):
-        entry = registry[part.name]
-        model = network_at(entry, part.params, classes, shape)
+    elif is_own_place(part.name):
+        model = network_at(registry[part.name], part.params, classes, shape)
     else:
         model = _build_foreign(part, registry, classes, shape)
-    images = Images(shape, layout)
-    if not (is_empty() or _is_ours(model)):
-        check = check_logits if is_own else check_on_empty
-        check(model, text, classes, images)
-    if is_own:
-        model = with_halves(model, text, images, entry.factory)
+    # What a plugin registers with both halves is taken at its word.
+    if is_own_place(part.name) or not is_halved(model):
+        images, maker = Images(shape, layout), registry[part.name].factory
+        if not is_empty():
+            check_logits(model, text, classes, images)
+        model = with_halves(model, text, images, maker)
     if not hasattr(model, "pool_kind"):
         model.pool_kind = pool_kind_of(model, shape)
     if weights and not is_empty():
@@ -87,10 +85,6 @@ def _without_weights(part: Part, registry: Registry) -> tuple[Part, str]:
     if not weights or (is_its_own and not Path(weights).is_file()):
         return part, ""
     return Part(part.name, params), weights
-
-
-def _is_ours(model: nn.Module) -> bool:
-    return type(model).__module__ == "dataeff.models.small"
 
 
 def is_own_place(name: str) -> bool:
@@ -143,7 +137,7 @@ def _build_foreign(part: Part, registry: Registry, classes: int, shape: Shape) -
         what, size = format_part(part.name, params), "x".join(map(str, shape))
         told = one_line(str(error)) or type(error).__name__
         raise DataeffError(f"model {what} cannot be built for {size} images: {told}") from error
-    if not (hasattr(model, "forward_features") and hasattr(model, "forward_head")):
+    if not is_halved(model):
         what = format_part(part.name, params)
         raise DataeffError(f"model {what} needs forward_features and forward_head, as timm's have.")
     small = stem == "small" or (stem == "auto" and max(shape[1:]) <= SMALL_SIDE)

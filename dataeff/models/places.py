@@ -10,6 +10,7 @@ from weakref import WeakSet
 import torch
 from pydantic import PydanticUserError
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from dataeff.errors import DataeffError, UnknownName, did_you_mean, one_line
 from dataeff.models.small import Shape
@@ -33,6 +34,7 @@ def network_at(entry: Entry, params: dict[str, Any], classes: int, shape: Shape)
                 f"{entry.name} is a network, which takes no parameters: give a function that "
                 f"makes it with {', '.join(params)}."
             )
+        _check_sizes(found, entry.name)
         return renewed(found, entry.name)
     if not callable(found):
         raise DataeffError(
@@ -60,6 +62,7 @@ def network_at(entry: Entry, params: dict[str, Any], classes: int, shape: Shape)
             f"{entry.name} gives a {type(net).__name__}, which is no torch.nn.Module: return the "
             "network."
         )
+    _check_sizes(net, entry.name)
     if net in _GIVEN:
         raise DataeffError(
             f"{entry.name} gives one network again and again, which is trained by then: make a new "
@@ -68,6 +71,14 @@ def network_at(entry: Entry, params: dict[str, Any], classes: int, shape: Shape)
     _GIVEN.add(net)
     # It is tried here, and whoever trains it takes it elsewhere.
     return net if is_empty() else net.cpu()
+
+
+def _check_sizes(net: nn.Module, name: str) -> None:
+    if any(is_lazy(weight) for weight in net.parameters()):
+        raise DataeffError(
+            f"{name} has layers of a size that is not known yet: call the network once, on "
+            "torch.zeros(2, *shape), before it is returned."
+        )
 
 
 def renewed(net: nn.Module, name: str) -> nn.Module:

@@ -44,6 +44,7 @@ class _Tracer(fx.Tracer):
 
 
 def traced(net: nn.Module) -> fx.Graph:
+    """Trace a network; what no trace can follow is one node of the graph."""
     opaque: set[type] = set()
     while True:
         tracer = _Tracer(opaque)
@@ -75,6 +76,7 @@ class Size(tuple[int, ...]):
 
 
 def values(net: nn.Module, graph: fx.Graph, shape: Shape) -> dict[fx.Node, Any]:
+    """Return what each node gives; nothing where that cannot be had without data."""
     is_ghost = any(value.is_meta for value in net.parameters())
     x = some((TRACED, *shape)).to("meta" if is_ghost else "cpu")
     running = _Values(fx.GraphModule(net, graph))
