@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
 
 import torch
+from torch import nn
 
 from dataeff.calls import blaming
 from dataeff.composition import Active, Composition
@@ -16,6 +17,7 @@ from dataeff.data import Dataset, load_dataset
 from dataeff.data.sharing import Shared
 from dataeff.errors import DataeffError
 from dataeff.models import build_model
+from dataeff.models.trial import Images, check_on_empty
 from dataeff.plugins import Installed
 from dataeff.training.cell import OnEpoch, Result, train_cell
 from dataeff.training.devices import torchs_reason
@@ -89,11 +91,24 @@ class Lab:
     def ground(self, task: Task) -> Ground:
         """Return what the runs of a task train on."""
         data = self.data(task)
-        layout = torch.channels_last if task.channels_last else torch.contiguous_format
-        models, classes, shape = self.installed.models, data.classes, data.shape
-        named = partial(build_model, task.model, models, layout=layout)
-        build = partial(named, classes=classes, shape=shape)
-        return Ground(data.train, shape, build, self.device)
+        build = self._build(task, data.classes, data.shape)
+        return Ground(data.train, data.shape, build, self.device)
+
+    def try_network(self, task: Task, classes: int, shape: tuple[int, int, int]) -> list[str]:
+        """Build the network of a task as a run does; return what there is to say of it.
+
+        One that fails on such images is refused.
+        """
+        with forked(torch.device("cpu")):
+            model = self._build(task, classes, shape)()
+            check_on_empty(model, task.model, classes, Images(shape, _layout(task)))
+        return list(getattr(model, "said", ()))
+
+    def _build(
+        self, task: Task, classes: int, shape: tuple[int, int, int]
+    ) -> Callable[[], nn.Module]:
+        build = partial(build_model, task.model, self.installed.models, layout=_layout(task))
+        return partial(build, classes=classes, shape=shape)
 
     @contextmanager
     def started(
@@ -123,6 +138,10 @@ class Lab:
         strategies = composition.fresh() if isinstance(composition, Composition) else composition
         with self.started(task, strategies, seed, place) as job:
             return train_cell(job, self.data(task).test, on_epoch)
+
+
+def _layout(task: Task) -> torch.memory_format:
+    return torch.channels_last if task.channels_last else torch.contiguous_format
 
 
 @contextmanager

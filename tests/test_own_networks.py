@@ -2,12 +2,17 @@
 
 import copy
 import itertools
+import pickle
+import re
+import shlex
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
-from shell import ok
+from safetensors.torch import save_file
+from shell import mistake, ok
 from torch import nn
 
 from dataeff.errors import DataeffError, Refused, UnknownName
@@ -194,6 +199,31 @@ def test_who_needs_channels_first_is_told_the_key(build, written):
     assert build(f"{name}:Viewed")
     with pytest.raises(DataeffError, match="channels first: write channels_last = false"):
         build(f"{name}:Viewed", layout=torch.channels_last)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_who_needs_channels_first_has_them(written, installed, channels):
+    """Images of one channel look to convolutions as if their channels were last."""
+    viewed = VIEWED.replace(
+        "super().__init__(classes)", f"super().__init__(classes, ({channels},))"
+    )
+    name = written(CONV + viewed)
+    data = TASK.dataset.replace("size=8", f"size=8,channels={channels}")
+    changes = {"model": f"{name}:Viewed", "dataset": data, "channels_last": False, "epochs": 1}
+    for strategy in ("baseline", "infobatch"):
+        task = TASK.model_copy(update=changes)
+        assert train_tiny(strategy, installed=installed, task=task).record["status"] == "finished"
+
+
+def test_layers_of_no_size_yet_are_refused(build, written):
+    lazy = "def make(classes): return nn.Sequential(nn.Flatten(), nn.LazyLinear(classes))\n"
+    lazy += "net = make(4)\ndef called(classes, shape):\n"
+    lazy += "    net = make(classes)\n    net(torch.zeros(2, *shape))\n    return net\n"
+    name = written(lazy)
+    for place in ("make", "net"):
+        with pytest.raises(DataeffError, match="size that is not known yet: call the network once"):
+            build(f"{name}:{place}")
+    assert build(f"{name}:called")(torch.zeros(2, 3, 8, 8)).shape == (2, 4)
 
 
 def test_a_network_that_cannot_do_without_data_is_not_refused(build, written, installed):
@@ -429,3 +459,47 @@ def test_a_network_at_a_place_runs_as_a_command(written):
               "--device", "cpu", "--name", "mine")  # fmt: skip
     assert "infobatch" in told
     assert "0 failed" not in told
+
+
+def test_a_command_refuses_in_one_sentence_before_anything_is_trained(written, tmp_path):
+    name = written(CONV + "def wrong(): return Net(7)\n")
+    small = "synthetic[samples=90,test_samples=20,classes=4,size=8]"
+    task = ["run", "-d", small, "--epochs", "1", "-s", "baseline", "--device", "cpu"]
+    assert "where (2, 4) logits are needed" in mistake(*task, "-m", f"{name}:wrong")
+    assert "Did you mean wrong?" in mistake(*task, "-m", f"{name}:wrongs")
+    assert "There is no module 'nobodys'" in mistake(*task, "-m", "nobodys:net")
+    assert not list(tmp_path.glob("results/*/*/run.json"))
+
+
+def test_halves_travel_compiled_and_pickled(build, written, installed):
+    """What a network becomes on its way: compiled, copied, pickled with all its code."""
+    place = f"{written(CONV)}:Net"
+    task = TASK.model_copy(update={"model": place, "epochs": 1, "compile": "eager"})
+    plain = task.model_copy(update={"compile": False})
+    results = [train_tiny("mixtrain_cutmix", installed=installed, task=t) for t in (task, plain)]
+    first, second = (held(result.run.model) for result in results)
+    for key, value in first.items():
+        torch.testing.assert_close(value, second[key])
+    model = build(place).eval()
+    x = torch.rand(3, 3, 8, 8)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other.forward_head(other.forward_features(x)), model(x))
+
+
+def test_what_the_page_of_networks_shows_can_be_typed(build, tmp_path, monkeypatch):
+    """Its network is written as the page says, and all that its commands name is built."""
+    page = (Path(__file__).parent.parent / "docs" / "networks.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+    (tmp_path / "my_nets.py").write_text(code)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    image = (1, 32, 32)
+    save_file(build("resnet8", 10, image, seed=5).state_dict(), "w.safetensors")
+    lines = [line for line in page.splitlines() if line.startswith("dataeff run")]
+    texts = [shlex.split(line)[shlex.split(line).index("-m") + 1] for line in lines]
+    assert len(texts) == 5
+    for text in texts:
+        shape = (3, 32, 32) if text.startswith("torchvision") else image
+        if "pretrained" not in text:
+            assert build(text, 10, shape)(torch.zeros(2, *shape)).shape == (2, 10)
+    assert build("my_nets:make_net[width=64]", 10, image).pool_kind == "avg"
+    sys.modules.pop("my_nets")

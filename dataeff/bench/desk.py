@@ -114,7 +114,7 @@ class Desk:
         self.calibration: dict[str, Any] | None = None
         self._conditions: dict[str, Any] = {}
         self._known: dict[str, Sketch] = {}
-        self._facts: dict[tuple[str, int, str], Facts] = {}
+        self._facts: dict[tuple[str, int, str, bool], Facts] = {}
         self._checked: set[Task] = set()
         self._sources: dict[Task, Sequence[str] | None] = {}
 
@@ -233,7 +233,7 @@ class Desk:
 
     def facts(self, task: Task) -> Facts:
         """Look at the task's data and network; fail with one sentence where there are none."""
-        key = (task.dataset, task.workers, task.model)
+        key = (task.dataset, task.workers, task.model, task.channels_last)
         if key not in self._facts:
             self._facts[key] = self._found(task)
         if task not in self._checked:
@@ -251,8 +251,10 @@ class Desk:
             assert self.lab, "who has no evaluator has a lab"
             data = self.lab.on_cpu().data(task)
             tests = len(data.test)
-        network = self._asked.call("network", _told(task), data.classes, data.shape)
-        return Facts(data.fingerprint, network, data.classes, tests)
+        about = (_told(task), data.classes, data.shape)
+        network = self._asked.call("network", *about)
+        said = self._asked.call("try_network", *about)
+        return Facts(data.fingerprint, network, data.classes, tests, tuple(said))
 
     # Foretelling ------------------------------------------------------------------------------
 

@@ -193,7 +193,7 @@ class _Evaluating(_Plugins):
         task = Task(**about)
         self.need(sources)
         data = self._dataset(task)
-        build = partial(build_model, task.model, self.installed.models)
+        build = partial(build_model, task.model, self.installed.models, layout=_layout(task))
         model = _laid_out(build(classes=data.classes, shape=data.shape), task)
         model = unpacked("weights", Path(path), model).to(self.device)
         split = data.test.to(self.device)
@@ -232,9 +232,12 @@ class _Viewing(_Plugins):
         publish(logits.cpu(), room)
 
 
+def _layout(task: Task) -> torch.memory_format:
+    return torch.channels_last if task.channels_last else torch.contiguous_format
+
+
 def _laid_out(model: nn.Module, task: Task) -> nn.Module:
-    layout = torch.channels_last if task.channels_last else torch.contiguous_format
-    return model.to(memory_format=layout)  # type: ignore[call-overload]
+    return model.to(memory_format=_layout(task))  # type: ignore[call-overload]
 
 
 def _told(figures: Figures) -> Figures:

@@ -42,6 +42,8 @@ class Facts:
     network: str
     classes: int
     test_samples: int
+    said: tuple[str, ...] = ()
+    """What is to be said of the network before it is trained."""
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,11 @@ class Work:
         registry = self.lab.installed.models
         return identity_of(Task(**about).model, registry, classes, (channels, height, width))
 
+    def try_network(self, about: Told, classes: int, shape: Sequence[int]) -> list[str]:
+        """Refuse a network that such images cannot be given to; return what to say of it."""
+        channels, height, width = shape
+        return self.lab.try_network(Task(**about), classes, (channels, height, width))
+
     # Foretelling ------------------------------------------------------------------------------
 
     def refusal(self, about: Told, text: str, seed: int, on_cpu: bool) -> str:

@@ -53,7 +53,7 @@ class Running:
         check_setups(self.coming, self.desk)
 
     def warnings(self) -> Iterator[str]:
-        """Yield where the run will be, and which test sets cannot resolve the margin."""
+        """Yield where the run will be, what of its networks, and which margins are too fine."""
         suite = self.schedule.suite
         coming = {cell.task_name for cell in self.schedule.cells if not settled(cell.record())}
         if coming:
@@ -61,9 +61,10 @@ class Running:
         for name, task in suite.tasks.items():
             if name not in coming:
                 continue
-            images = self.desk.facts(task).test_samples
+            facts = self.desk.facts(task)
+            yield from facts.said
             typical = self.schedule.stages.typical(name)
-            given = Resolution(suite.seeds, len(suite.strategies) - 1, images, typical)
+            given = Resolution(suite.seeds, len(suite.strategies) - 1, facts.test_samples, typical)
             if said := unresolved(name, suite.margin, given):
                 yield said
 

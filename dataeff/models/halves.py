@@ -15,17 +15,11 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from dataeff.errors import one_line
 from dataeff.models.small import Shape
-from dataeff.models.trial import empty_copy, some, still
+from dataeff.models.tracing import TRACED, Size, Undivided, traced, values
+from dataeff.models.trial import empty_copy, still
 
-# A number of images that nothing else in a network is likely to be.
-_TRACED = 13
 _FLAT = ("flatten", "view", "reshape")
-
-
-class Undivided(Exception):
-    """A network has no halves; the message says why."""
 
 
 class Piece:
@@ -81,83 +75,11 @@ def divide(net: nn.Module, shape: Shape, training: bool) -> Halves:
     # What is traced keeps what it has met: that is no part of the network.
     ghost = empty_copy(net)
     with still(ghost, training):
-        graph = _traced(ghost)
-        seen = _values(ghost, graph, shape) or _values(net, graph, shape)
+        graph = traced(ghost)
+        seen = values(ghost, graph, shape) or values(net, graph, shape)
     view = _View(net, graph, seen)
     cut = view.cut()
     return Halves(Piece.of(_before(graph, cut)), Piece.of(_after(view, cut)), view.size(cut)[1:])
-
-
-# Tracing -----------------------------------------------------------------------------------------
-
-
-class _Tracer(fx.Tracer):
-    """Looks into all modules but torch's own and those that are known to be opaque."""
-
-    def __init__(self, opaque: set[type]) -> None:
-        super().__init__()
-        self.opaque = opaque
-        self.inside: list[type] = []
-
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        # Torch's own layers, in a library's dress: a LayerNorm for maps, and the like.
-        bases = type(m).__mro__[: type(m).__mro__.index(nn.Module)]
-        is_layer = any(base.__module__.startswith("torch.nn.") for base in bases)
-        if type(m) in self.opaque or (is_layer and not any(True for _ in m.children())):
-            return True
-        return super().is_leaf_module(m, module_qualified_name)
-
-    def call_module(self, m: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        self.inside.append(type(m))
-        found = super().call_module(m, forward, args, kwargs)
-        # Not where it fails: who looks on wants to know where that was.
-        self.inside.pop()
-        return found
-
-
-def _traced(net: nn.Module) -> fx.Graph:
-    opaque: set[type] = set()
-    while True:
-        tracer = _Tracer(opaque)
-        try:
-            return tracer.trace(net)
-        # A trace meets code that looks at values, which may do anything with what is none.
-        except Exception as error:
-            if not tracer.inside or tracer.inside[-1] in opaque:
-                told = one_line(str(error)) or type(error).__name__
-                raise Undivided(f"its forward cannot be traced ({told.rstrip('.')})") from error
-            opaque.add(tracer.inside[-1])
-
-
-class _Values(fx.Interpreter):
-    """Runs a graph and keeps the shape of each tensor, and numbers as they are."""
-
-    def __init__(self, module: fx.GraphModule) -> None:
-        super().__init__(module)
-        self.seen: dict[fx.Node, Any] = {}
-
-    def run_node(self, n: fx.Node) -> Any:
-        found = super().run_node(n)
-        self.seen[n] = _Size(found.shape) if isinstance(found, Tensor) else found
-        return found
-
-
-class _Size(tuple[int, ...]):
-    """The shape of a tensor: a tuple of another kind is a value of the network's own."""
-
-
-def _values(net: nn.Module, graph: fx.Graph, shape: Shape) -> dict[fx.Node, Any]:
-    is_ghost = any(value.is_meta for value in net.parameters())
-    x = some((_TRACED, *shape)).to("meta" if is_ghost else "cpu")
-    running = _Values(fx.GraphModule(net, graph))
-    try:
-        running.run(x)
-    except Exception as error:
-        # What cannot do without data is tried with it.
-        if is_ghost:
-            return {}
-        raise Undivided(f"its trace fails ({one_line(str(error)).rstrip('.')})") from error
-    return running.seen
 
 
 # Where to cut ------------------------------------------------------------------------------------
@@ -191,7 +113,7 @@ class _View:
     def size(self, node: fx.Node) -> tuple[int, ...]:
         """Return the shape of what a node gave."""
         found = self.seen.get(node)
-        if not isinstance(found, _Size):
+        if not isinstance(found, Size):
             raise Undivided(f"its {node.name} gives something else than one tensor")
         return found
 
@@ -218,7 +140,7 @@ class _View:
 
     def is_tensor(self, node: fx.Node) -> bool:
         """Say whether a node gave a tensor."""
-        return isinstance(self.seen.get(node), _Size)
+        return isinstance(self.seen.get(node), Size)
 
     def called(self, node: fx.Node) -> str:
         """Return what a node does, in one word."""
@@ -318,4 +240,4 @@ def _renumbered(found: Any, count: fx.Node) -> Any:
     """Return a number as the head may have it: that of the images is not always the same."""
     if isinstance(found, tuple):
         return tuple(_renumbered(part, count) for part in found)
-    return count if isinstance(found, int) and found == _TRACED else found
+    return count if isinstance(found, int) and found == TRACED else found

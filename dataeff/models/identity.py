@@ -10,7 +10,8 @@ from typing import Any
 import cloudpickle
 import torch
 
-from dataeff.models.build import build_model, is_own_place
+from dataeff.models.build import build_model, is_own_place, weights_of
+from dataeff.models.loading import digest_of
 from dataeff.notation import parse_one
 from dataeff.registry import Registry
 from dataeff.sources import beside, digest
@@ -33,6 +34,8 @@ def identity_of(text: str, registry: Registry, classes: int, shape: tuple[int, i
         known.append(digest(factory.__module__) or _pickled(factory))
     elif is_own_place(part.name):
         known += _sources_at(part.name, registry[part.name].factory)
+    if weights := weights_of(text, registry):
+        known.append(digest_of(weights))
     # One that cannot be built without data is known by its source alone.
     with suppress(NotImplementedError, RuntimeError), torch.device("meta"):
         model = build_model(text, registry, classes=classes, shape=shape)

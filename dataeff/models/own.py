@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from dataeff.errors import DataeffError, one_line
-from dataeff.models.halves import Halves, Undivided, divide
+from dataeff.models.halves import Halves, divide
 from dataeff.models.pooling import kind_of_head
+from dataeff.models.tracing import Undivided
 from dataeff.models.trial import Images, is_empty, still
 
 # What has been found out about networks of this process, by who makes them: again and again.
@@ -28,30 +29,39 @@ class Found:
         return self
 
 
+_EMPTY = Found({}, "other", "it holds no data")
+
+
 class OwnNet(nn.Module):
     """Hold a network as `net`; its halves were found by tracing what its last linear layer reads.
 
     Where there are none, it trains all the same: who asks for them is told why.
     """
 
-    def __init__(self, net: nn.Module, name: str, found: Found) -> None:
+    def __init__(self, net: nn.Module, name: str, images: Images, found: Found) -> None:
         super().__init__()
         self.net = net
-        self.name, self.found = name, found
+        self.name, self.found, self.layout = name, found, images.layout
         self.pool_kind = found.pool_kind
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits of a batch of images."""
-        logits: Tensor = self.net(x)
+        logits: Tensor = self.net(self._laid_out(x))
         return logits
 
     def forward_features(self, x: Tensor) -> Tensor:
         """Return the last feature map, or the tokens."""
-        return self._halves().features(self.net, x)
+        return self._halves().features(self.net, self._laid_out(x))
 
     def forward_head(self, z: Tensor) -> Tensor:
         """Return the logits of a feature map, or of tokens."""
         return self._halves().head(self.net, z)
+
+    def _laid_out(self, x: Tensor) -> Tensor:
+        if self.layout != torch.contiguous_format:
+            return x
+        # Of one channel, images are in both layouts at once, and convolutions may take either.
+        return x.contiguous().reshape(-1).view(x.shape)
 
     def _halves(self) -> Halves:
         if self.found.why_not:
@@ -69,8 +79,7 @@ def with_halves(net: nn.Module, name: str, images: Images, maker: Any) -> nn.Mod
     What is found out is known again of the next network of the same maker.
     """
     if is_empty():
-        has_both = hasattr(net, "forward_features") and hasattr(net, "forward_head")
-        return net if has_both else OwnNet(net, name, Found({}, "other", "it holds no data"))
+        return net if is_halved(net) else OwnNet(net, name, images, _EMPTY)
     if has_halves(net, images):
         return net
     sizes = tuple((key, tuple(value.shape)) for key, value in net.state_dict().items())
@@ -82,7 +91,12 @@ def with_halves(net: nn.Module, name: str, images: Images, maker: Any) -> nn.Mod
         known = {}
     if key not in known:
         known[key] = _found(net, images)
-    return OwnNet(net, name, known[key])
+    return OwnNet(net, name, images, known[key])
+
+
+def is_halved(net: Any) -> bool:
+    """Say whether a network has what timm's are divided by."""
+    return hasattr(net, "forward_features") and hasattr(net, "forward_head")
 
 
 def as_given(net: nn.Module) -> nn.Module:
@@ -92,7 +106,7 @@ def as_given(net: nn.Module) -> nn.Module:
 
 def has_halves(net: Any, images: Images) -> bool:
     """Say whether a network has halves of its own, of a map or of tokens, that give its logits."""
-    if not (hasattr(net, "forward_features") and hasattr(net, "forward_head")):
+    if not is_halved(net):
         return False
     try:
         trial: Any = images.fit(_trial(net))

@@ -10,9 +10,11 @@ from weakref import WeakSet
 import torch
 from pydantic import PydanticUserError
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from dataeff.errors import DataeffError, UnknownName, did_you_mean, one_line
 from dataeff.models.small import Shape
+from dataeff.models.trial import is_empty
 from dataeff.notation import format_part
 from dataeff.registry import Entry, Parameter
 
@@ -32,6 +34,7 @@ def network_at(entry: Entry, params: dict[str, Any], classes: int, shape: Shape)
                 f"{entry.name} is a network, which takes no parameters: give a function that "
                 f"makes it with {', '.join(params)}."
             )
+        _check_sizes(found, entry.name)
         return renewed(found, entry.name)
     if not callable(found):
         raise DataeffError(
@@ -45,6 +48,9 @@ def network_at(entry: Entry, params: dict[str, Any], classes: int, shape: Shape)
         raise
     # Code of the user's own may raise anything at all.
     except Exception as error:
+        if is_empty():
+            # It may need data, of which there are none.
+            raise NotImplementedError from error
         what, size = format_part(entry.name, params), "x".join(map(str, shape))
         told = one_line(str(error)).rstrip(".") or "nothing more is said"
         raise DataeffError(
@@ -56,13 +62,23 @@ def network_at(entry: Entry, params: dict[str, Any], classes: int, shape: Shape)
             f"{entry.name} gives a {type(net).__name__}, which is no torch.nn.Module: return the "
             "network."
         )
+    _check_sizes(net, entry.name)
     if net in _GIVEN:
         raise DataeffError(
             f"{entry.name} gives one network again and again, which is trained by then: make a new "
             "one each time."
         )
     _GIVEN.add(net)
-    return net
+    # It is tried here, and whoever trains it takes it elsewhere.
+    return net if is_empty() else net.cpu()
+
+
+def _check_sizes(net: nn.Module, name: str) -> None:
+    if any(is_lazy(weight) for weight in net.parameters()):
+        raise DataeffError(
+            f"{name} has layers of a size that is not known yet: call the network once, on "
+            "torch.zeros(2, *shape), before it is returned."
+        )
 
 
 def renewed(net: nn.Module, name: str) -> nn.Module:

@@ -10,6 +10,9 @@ from torch import Tensor, nn
 from dataeff.models.small import Shape
 from dataeff.models.trial import TRIED, empty_copy, is_empty, some, still
 
+# Tokens, prefix ones among them, that do not tell much.
+_FEW = 3
+
 Read = Callable[[Tensor], list[Tensor]]
 
 
@@ -32,9 +35,11 @@ def kind_of_head(head: Callable[[Tensor], Tensor], net: nn.Module, size: tuple[i
     """Return what a head reads of features of this size; it is called in the mode it is in."""
     if len(size) not in (2, 3):
         return "other"
+    # All heads average one cell, or one token; those that average are not troubled by more.
     if len(size) == 3 and size[1:] == (1, 1):
-        # All heads average one cell; those that average are not troubled by more.
         size = (size[0], 2, 2)
+    elif len(size) == 2 and size[0] < _FEW:
+        size = (size[0] + _FEW, size[1])
     z = some((TRIED, *size))
 
     def read(features: Tensor) -> list[Tensor]:

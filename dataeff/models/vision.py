@@ -10,6 +10,7 @@ from torch import nn
 
 import dataeff._torchvision_ops  # noqa: F401  (must come before any import of torchvision or timm)
 from dataeff.errors import DataeffError
+from dataeff.models.loading import load_weights, torchvision_weights
 from dataeff.models.stems import set_input_channels
 
 PREFIX = "torchvision:"
@@ -36,6 +37,7 @@ class TorchvisionNet(nn.Module):
         self.net = net
         self.family = family
         self.pool_kind = family.pool_kind
+        self.said: list[str] = []
 
     def forward_features(self, x: torch.Tensor) -> torch.Tensor:
         """Return the last feature map, or the tokens."""
@@ -85,12 +87,18 @@ def _build(
     import torchvision
 
     builder = torchvision.models.get_model_builder(name)
+    params = dict(params)
+    pretrained = params.pop("pretrained", False)
     if family is _FAMILIES["vit"]:
         net = _build_vit(builder, {"image_size": shape[1]} | params, classes)
     else:
         net = builder(weights=None, num_classes=classes, **family.options, **params)
     set_input_channels(net, shape[0])
-    return TorchvisionNet(net, family)
+    model = TorchvisionNet(net, family)
+    if pretrained:
+        state = torchvision_weights(name)
+        model.said = load_weights(model, state, PREFIX + name, "torchvision's weights")
+    return model
 
 
 def _all_names() -> list[str]:

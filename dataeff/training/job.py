@@ -24,7 +24,7 @@ from dataeff.training.loop import train
 from dataeff.training.machine import Guard
 from dataeff.training.meter import Meter
 from dataeff.training.network import Network, Scoring, head_inputs
-from dataeff.training.optimizing import schedule
+from dataeff.training.optimizing import FACTOR, schedule
 from dataeff.training.plan import Plan, Rows
 from dataeff.training.rng import derive, forked
 from dataeff.training.run import Run
@@ -161,7 +161,7 @@ class Job:
         """Set the learning rate for this progress."""
         factor = schedule(self.task, self.run.progress) * math.prod(self.calls.lr_factor(self.run))
         for group in self.run.optimizer.param_groups:
-            group["lr"] = self.task.lr * factor
+            group["lr"] = self.task.lr * factor * group.get(FACTOR, 1.0)
 
     def stepped(self) -> None:
         """Begin to gather the gradients of the next step."""

@@ -4,8 +4,14 @@ import math
 from typing import Any
 
 import torch
+from torch import nn
 
+from dataeff.errors import DataeffError
+from dataeff.models.heads import heads_of
 from dataeff.training.task import Task
+
+FACTOR = "lr_factor"
+"""What a group of the optimizer calls its own factor on the learning rate."""
 
 # What torch has fused kernels of all three optimizers for; elsewhere, `foreach` works.
 _FUSED = {"cpu", "cuda", "mps", "xpu"}
@@ -15,8 +21,9 @@ _ONECYCLE_RISE, _ONECYCLE_START, _ONECYCLE_END = 0.3, 1 / 25, 1e-4
 
 def build_optimizer(task: Task, model: torch.nn.Module) -> torch.optim.Optimizer:
     """Build the task's optimizer over all parameters, with the fastest kernel of the device."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    devices = {p.device.type for p in parameters}
+    trained = [p for p in model.parameters() if p.requires_grad]
+    devices = {p.device.type for p in trained}
+    parameters = trained if task.trunk_lr == 1 else _groups(task, model, trained)
     kernel = {"fused": True} if devices <= _FUSED else {"foreach": True}
     common: dict[str, Any] = {"lr": task.lr, "weight_decay": task.weight_decay, **kernel}
     if task.optimizer == "sgd":
@@ -25,6 +32,36 @@ def build_optimizer(task: Task, model: torch.nn.Module) -> torch.optim.Optimizer
         return sgd
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[task.optimizer]
     return kind(parameters, **common)
+
+
+def _groups(task: Task, model: nn.Module, trained: list[nn.Parameter]) -> list[dict[str, Any]]:
+    """Return the head's group first: its learning rate is the one that is shown."""
+    head = {id(p) for p in head_of(task, model)}
+    trunk = [p for p in trained if id(p) not in head]
+    first = {"params": [p for p in trained if id(p) in head]}
+    return [first, {"params": trunk, "lr": task.trunk_lr * task.lr, FACTOR: task.trunk_lr}]
+
+
+def head_of(task: Task, model: nn.Module) -> list[nn.Parameter]:
+    """Return the weights of the layers that give the logits."""
+    head = [p for name in heads_of(model) for p in model.get_submodule(name).parameters()]
+    if not head:
+        raise DataeffError(
+            f"{task.model} has no layer that is known as its head: leave trunk_lr and frozen_trunk "
+            "out."
+        )
+    return head
+
+
+def freeze_trunk(task: Task, model: nn.Module) -> None:
+    """Leave all but the head as it is: weights, and what BatchNorm has counted."""
+    head = {id(p) for p in head_of(task, model)}
+    for weight in model.parameters():
+        weight.requires_grad_(weight.requires_grad and id(weight) in head)
+    for module in model.modules():
+        own = [id(p) for p in module.parameters(recurse=False)]
+        if hasattr(module, "running_mean") and not head & set(own):
+            module.eval()
 
 
 def begin_momentum(optimizer: torch.optim.Optimizer) -> None:

@@ -17,7 +17,7 @@ from dataeff.training.child import Child
 from dataeff.training.ledger import Ledger
 from dataeff.training.meter import flops_by_module
 from dataeff.training.network import Network, Scoring, cross_entropy, eval_mode, feature_shape
-from dataeff.training.optimizing import begin_momentum, build_optimizer
+from dataeff.training.optimizing import begin_momentum, build_optimizer, freeze_trunk
 from dataeff.training.plan import Rows
 from dataeff.training.rng import Streams, derive, forked
 
@@ -85,6 +85,8 @@ class Run:
         with forked(self.device, derive(seed, "init")):
             model = ground.build().to(self.device)
             self.model = model.to(memory_format=job.layout).train()  # type: ignore[call-overload]
+        if task.frozen_trunk:
+            freeze_trunk(task, self.model)
         self._feature_shapes: dict[tuple[Any, ...], tuple[int, ...]] = {}
         self.optimizer = build_optimizer(task, self.model)
         self.ledger = Ledger(len(self.labels), self.device)

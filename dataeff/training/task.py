@@ -7,6 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator, mode
 
 CompileMode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
 
+_LATER = ("trunk_lr", "frozen_trunk")
+
 
 class Task(BaseModel):
     """Dataset, model, budget, optimizer and schedule; epochs may be fractional everywhere.
@@ -38,6 +40,13 @@ class Task(BaseModel):
         (), strict=False, max_length=1000, description="epochs at which 'step' decays"
     )
     gamma: float = Field(0.1, gt=0, le=1, description="factor of each decay of 'step'")
+
+    trunk_lr: float = Field(
+        1.0, gt=0, le=1e6, description="factor on the learning rate of all but the head"
+    )
+    frozen_trunk: bool = Field(
+        False, description="train the head alone; all else stays as it begins, BatchNorm included"
+    )
 
     clip: float | None = Field(None, gt=0, le=1e9, description="largest gradient, see clip_by")
     clip_by: Literal["norm", "value"] = Field(
@@ -90,6 +99,8 @@ class Task(BaseModel):
             raise ValueError(f"warmup must be shorter than training ({self.epochs:g} epochs)")
         if self.compile_mode and self.compile not in (True, "inductor"):
             raise ValueError("compile_mode is for torch's own compiler: write compile = true too")
+        if self.frozen_trunk and self.trunk_lr != 1.0:
+            raise ValueError("frozen_trunk = true and trunk_lr exclude each other")
         if self.deterministic and self.cudnn_benchmark:
             raise ValueError("deterministic = true and cudnn_benchmark = true exclude each other")
         return self
@@ -97,4 +108,6 @@ class Task(BaseModel):
     @property
     def id(self) -> str:
         """Return a short hash of every field: equal only for equal tasks."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:8]
+        # What was measured before there were these is of the same tasks as ever.
+        unsaid = {key for key in _LATER if getattr(self, key) == Task.model_fields[key].default}
+        return hashlib.sha256(self.model_dump_json(exclude=unsaid).encode()).hexdigest()[:8]
