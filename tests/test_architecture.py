@@ -98,7 +98,7 @@ def test_strategies_draw_from_named_streams_only():
 
 def test_the_loop_fits_on_one_page():
     lines = (ROOT / "dataeff" / "training" / "loop.py").read_text().splitlines()
-    assert len(lines) <= 130
+    assert len(lines) <= 155
 
 
 def test_public_names_have_docstrings():

@@ -18,7 +18,8 @@ from dataeff.training.cell import validated, why_no_effect
 from dataeff.training.demands import demands
 from dataeff.training.heard import Heard, load_state, state_of
 from dataeff.training.job import Job
-from dataeff.training.loop import begin_epoch, finish_epoch, offered, prepare, settled
+from dataeff.training.loop import begin_epoch, finish_epoch, prepare
+from dataeff.training.offering import offered, settled
 from dataeff.training.plan import Plan
 
 

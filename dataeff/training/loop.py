@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dataeff.training.defaults import shares
 from dataeff.training.plan import Plan, checked
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def plan_epoch(job: Job) -> Plan:
 
 def batches(job: Job, plan: Plan) -> Iterator[Batch]:
     """Train the batches of a plan, one for each that is asked for: no tensor is read back here."""
-    for batch in _selected(job, plan):
+    for batch in selected(job, plan):
         if batch.R:
             _train_batch(job, batch)
         yield batch
@@ -88,7 +87,7 @@ def batches(job: Job, plan: Plan) -> Iterator[Batch]:
         _take_step(job)
 
 
-def _selected(job: Job, plan: Plan, start: int = 0) -> Iterator[Batch]:
+def selected(job: Job, plan: Plan, start: int = 0) -> Iterator[Batch]:
     """Load and select what the plan says, then what strategies still hold back."""
     run, calls, meter = job.run, job.calls, job.meter
     for number, rows in enumerate(job.in_turns(job.open(plan, start)), start):
@@ -111,12 +110,12 @@ def _selected(job: Job, plan: Plan, start: int = 0) -> Iterator[Batch]:
 def _train_batch(job: Job, batch: Batch) -> None:
     """Take one batch through the network, there and back, and step if all agree."""
     run, calls, meter = job.run, job.calls, job.meter
-    _transform(job, batch)
+    transform(job, batch)
     with job.checks.held(batch):
         meter.phase("forward")
         logits = calls.forward(run, batch).float()
         losses = calls.sample_losses(run, batch, logits)
-        _observe(job, batch, logits, losses)
+        observe(job, batch, logits, losses)
         meter.phase("backward")
         job.count("trained", batch.x)
         if job.plain_loss:
@@ -129,14 +128,14 @@ def _train_batch(job: Job, batch: Batch) -> None:
     calls.checking = False
 
 
-def _transform(job: Job, batch: Batch) -> None:
+def transform(job: Job, batch: Batch) -> None:
     """Make of a batch what the network is to see."""
     job.meter.phase("transform")
     job.calls.resize_batch(job.run, batch)
     job.calls.transform_batch(job.run, batch)
 
 
-def _observe(job: Job, batch: Batch, logits: Tensor, losses: Tensor) -> None:
+def observe(job: Job, batch: Batch, logits: Tensor, losses: Tensor) -> None:
     """Let the ledger and strategies see what came of a batch, before the weights change."""
     seen = batch, logits.detach(), losses.detach()
     job.run.ledger.record(*seen)
@@ -150,30 +149,3 @@ def _take_step(job: Job) -> None:
     job.set_learning_rate()
     job.calls.optimizer_step(job.run)
     job.stepped()
-
-
-# A loop of somebody else's ------------------------------------------------------------------------
-
-
-def offered(job: Job, plan: Plan, start: int = 0) -> Iterator[Batch]:
-    """Yield the batches of a plan, from one on, for somebody else to train and have `settled`."""
-    for batch in _selected(job, plan, start):
-        if batch.R:
-            _transform(job, batch)
-            yield batch
-
-
-def settled(job: Job, batch: Batch, logits: Tensor, losses: Tensor) -> Tensor:
-    """Note what came of a batch that was offered, and return the loss to go backward with.
-
-    A batch is a step of its own, so its gradients are those that `batches` steps with, to the bit.
-    """
-    _observe(job, batch, logits, losses)
-    if job.plain_loss:
-        # Multiplied first: backward then gives each loss just this factor.
-        loss = (losses * shares(batch, losses)).sum()
-    else:
-        numerator, denominator = job.calls.reduce_loss(job.run, batch, logits, losses)
-        loss = numerator / denominator
-    job.calls.checking = False
-    return loss

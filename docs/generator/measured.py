@@ -92,7 +92,7 @@ def answers() -> str:
         for suite in _OTHERS:
             found = board(suite).answers
             for one in found:
-                name = f"[{suite}](results/published/{suite}/README.md)"
+                name = f"[{suite}](published/{suite}/README.md)"
                 task = f", {one.key[0]}" if len(found) > 1 else ""
                 yield f"{name}{task}", one.headline
 

@@ -40,7 +40,9 @@ def families() -> str:
     """Return one line for each family: who belongs to it, what it leaves out, the papers."""
     body = []
     for family, names in _by_family():
-        papers = dict.fromkeys(filter(None, map(_paper, names)))
+        # Where there is little room: each card leads to its paper.
+        papers = dict.fromkeys(re.sub(r"\[(.*?)\]\(.*?\)", r"\1", _paper(name)) for name in names)
+        papers.pop("", None)
         strategies = ", ".join(map(markdown.code, names))
         body.append((strategies, family["leaves_out"], ", ".join(papers)))
     return markdown.table(("strategies", "what they leave out", "papers"), body)
