@@ -205,7 +205,7 @@ def _code_of(model: Any) -> str:
 
 def _code(kind: Any) -> str:
     """Return what stands for the code of a class or a function."""
-    module = getattr(kind, "__module__", "")
+    module = getattr(kind, "__module__", None) or "__main__"
     if module != "__main__" and (found := digest(module)):
         return f"{module} {found}"
     try:
