@@ -200,7 +200,7 @@ def test_the_fingerprint_is_that_of_the_content():
         of(IMAGES, test=(other[-8:], LABELS[:8])),
         of(IMAGES, test=(TEST[0], LABELS[:8][::-1].copy())),
         of(IMAGES, size=8),
-        of(IMAGES, transform=torch.flip),
+        of(IMAGES, transform=torch.fliplr),
     ]
     assert len({data.fingerprint for data in variants}) == len(variants)
     assert of(IMAGES.copy(), memory="host").fingerprint == of(IMAGES).fingerprint

@@ -16,7 +16,7 @@ from dataeff.bench.ended import failures
 from dataeff.bench.runner import run_cells
 from dataeff.bench.schedule import Schedule
 from dataeff.bench.suite import make_suite
-from dataeff.cli.run import _again
+from dataeff.door.running import again_of
 from dataeff.errors import DataeffError, UnknownName
 from dataeff.lab import Lab
 from dataeff.report.board import read_board
@@ -171,7 +171,7 @@ def test_only_what_is_asked_for_runs_again(bench):
     for cell, flags in zip(cells, (["others were busy"], []), strict=True):
         rewrite(cell, machine={"flags": flags})
     events = []
-    again = _again(False, True, bench.schedule(), bench.root)
+    again = again_of(False, True, bench.schedule(), bench.root)
     run_cells(Cells(cells), bench.desk, bench.settings, events.append, again)
     assert [e.cell.strategy for e in events if e.kind == "ended"] == ["baseline"]
     assert [e.cell.strategy for e in events if e.kind == "skipped"] == ["random_backprop[keep=0.5]"]

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Any, NamedTuple, TypedDict, get_type_hints
 
 from dataeff.errors import DataeffError, did_you_mean
-from dataeff.training.task import Task
+from dataeff.training.keys import Keys
 
 Path = str | PathLike[str]
 
@@ -88,38 +88,11 @@ class TrainOptions(TypedDict, total=False):
     """Begin anew where a training of this file was stopped."""
 
 
-class TaskOptions(TypedDict, total=False):
-    """The keys of a task: see `dataeff tasks`."""
-
-    batch_size: int
-    optimizer: str
-    lr: float
-    momentum: float
-    nesterov: bool
-    weight_decay: float
-    schedule: str
-    warmup: float
-    milestones: Sequence[float]
-    gamma: float
-    clip: float | None
-    clip_by: str
-    label_smoothing: float
-    channels_last: bool
-    compile: bool | str
-    compile_mode: str | None
-    tf32: bool | None
-    cudnn_benchmark: bool
-    deterministic: bool
-    validation: float
-    test_every: int | None
-    workers: int
-
-
-class CompareOptions(RunOptions, OwnOptions, TaskOptions, total=False):
+class CompareOptions(RunOptions, OwnOptions, Keys, total=False):
     """All that `dataeff.compare` takes."""
 
 
-class WinnerOptions(TrainOptions, OwnOptions, TaskOptions, total=False):
+class WinnerOptions(TrainOptions, OwnOptions, Keys, total=False):
     """All that `dataeff.train` takes."""
 
 
@@ -136,11 +109,10 @@ def sorted_out(options: Mapping[str, Any], how: type) -> Sorted:
 
     `how` has those that say how to run.
     """
-    taken = ("dataset", "model", "epochs")
     kinds = [
         [*get_type_hints(how)],
         [*get_type_hints(OwnOptions)],
-        [key for key in Task.model_fields if key not in taken],
+        [*get_type_hints(Keys)],
     ]
     known = [key for kind in kinds for key in kind]
     for name in options:

@@ -44,7 +44,7 @@ class Running:
         self.folder = settings.results / suite.name
         self.looking = Looking(self.folder)
         self.schedule = Schedule(suite, desk, settings.results, fresh, self.looking)
-        self._again = _again(fresh, flagged, self.schedule, self.folder)
+        self._again = again_of(fresh, flagged, self.schedule, self.folder)
         cells, unsolved = self.schedule.cells, self.schedule.unsolved
         self.coming = Coming(cells, self._again, unsolved, not settings.in_process)
 
@@ -100,7 +100,7 @@ class Running:
         return [*failures(self.schedule.cells), *self.schedule.matches.troubles]
 
 
-def _again(fresh: bool, flagged: bool, schedule: Schedule, folder: Path) -> Again:
+def again_of(fresh: bool, flagged: bool, schedule: Schedule, folder: Path) -> Again:
     """Return what says of a cell and its record, or of None, whether to start the cell anew."""
     if fresh:
         return lambda cell, record: True

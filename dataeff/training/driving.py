@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, Literal, Required, TypedDict, Unpack
+from typing import Any, Required, Unpack
 
 import torch
 from pydantic import ValidationError
@@ -23,32 +23,15 @@ from dataeff.training.driven import Drive
 from dataeff.training.given import ItemsSplit, TensorSplit, read_given
 from dataeff.training.heard import DrivenJob
 from dataeff.training.job import Ground, Place
+from dataeff.training.keys import Keys
 from dataeff.training.possible import check_possible
-from dataeff.training.task import CompileMode, Task
+from dataeff.training.task import Task
 
 
-class Keys(TypedDict, total=False):
-    """The keys of a task, as `dataeff tasks` prints them, without data and network."""
+class DriveKeys(Keys, total=False):
+    """The keys of a drive: those that are up to whoever has the loop are refused."""
 
     epochs: Required[float]
-    batch_size: int
-    validation: float
-    workers: int
-    optimizer: Literal["sgd", "adam", "adamw"]
-    lr: float
-    momentum: float
-    nesterov: bool
-    weight_decay: float
-    schedule: Literal["constant", "step", "cosine", "onecycle"]
-    warmup: float
-    milestones: tuple[float, ...]
-    gamma: float
-    clip: float | None
-    clip_by: Literal["norm", "value"]
-    label_smoothing: float
-    channels_last: bool
-    compile: bool | str
-    compile_mode: CompileMode | None
 
 
 _YOURS = ("tf32", "cudnn_benchmark", "deterministic", "test_every")
@@ -61,7 +44,7 @@ def drive(
     seed: int = 0,
     model: nn.Module | Callable[..., nn.Module] | str | None = None,
     device: str | torch.device | None = None,
-    **task: Unpack[Keys],
+    **task: Unpack[DriveKeys],
 ) -> Drive:
     """Return a strategy for a loop of your own: iterate over it, and call `step` for each batch.
 
