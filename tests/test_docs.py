@@ -124,6 +124,7 @@ def runnable():
     return [block for block in other if "import" in block.values[0]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", runnable())
 def test_a_block_of_python_runs(text):
     names = {}

@@ -131,6 +131,7 @@ print(result.answer.kind)
 """
 
 
+@pytest.mark.long
 def test_a_script_needs_no_guard_and_is_not_run_in_its_processes(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT.format(data=BLOBS))
     ran = subprocess.run(
@@ -159,6 +160,7 @@ def test_published_results_are_read_and_judged_by_another_margin():
         dataeff.read("nowhere/at-all")
 
 
+@pytest.mark.long
 def test_reading_needs_no_torch():
     program = f"""
         import sys
@@ -242,6 +244,7 @@ net = dataeff.train({data!r}, model="tiny", strategy="infobatch", epochs=3, batc
 """
 
 
+@pytest.mark.long
 def test_a_training_that_was_stopped_goes_on_to_the_same_weights(tmp_path):
     (tmp_path / "script.py").write_text(STOPPED.format(data=BLOBS))
 

@@ -43,6 +43,7 @@ class Net(nn.Module):
         return self.last(torch.relu(self.first(x)).mean((2, 3)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "model",
     [Net, partial(Net, width=4), lambda: Net(6), Net(8)],

@@ -20,6 +20,7 @@ def there():
         yield lambda function, *given: pool.submit(function, *given).result(timeout=300)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", drawn(DRIVABLE, 5))
 def test_a_device_chooses_as_the_cpu_does(there, text):
     assert there(runs.on_both, text) == (True, True)

@@ -112,6 +112,7 @@ def test_reading_labels_leaves_no_trace_in_the_users_luck():
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.long
 def test_our_own_data_sets_are_given_by_name_by_object_or_loaded():
     text = "synthetic[samples=90,test_samples=20,classes=4,size=8,difficulty=0.3]"
     made = Synthetic(samples=90, test_samples=20, classes=4, size=8, difficulty=0.3)

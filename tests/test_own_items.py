@@ -208,6 +208,7 @@ print(torch.cat(list(split.stream([torch.arange(30)], (0, 0)))).double().abs().s
 """
 
 
+@pytest.mark.long
 def test_what_a_notebook_defines_is_seen_alike_in_another_process(tmp_path):
     path = str(tmp_path / "train")
     told = [

@@ -98,7 +98,18 @@ def load(text, installed):
 def run(dataset, *options):
     """Run two strategies of one seed; return the records by strategy."""
     words = ("--model", "resnet8[width=4]", "--epochs", 2, "--seeds", 1, "--device", "cpu")
-    ok("run", "--dataset", dataset, *words, "-s", "baseline", "-s", "amp", *options)
+    ok(
+        "run",
+        "--dataset",
+        dataset,
+        *words,
+        "-s",
+        "baseline",
+        "-s",
+        "amp",
+        "--no-controls",
+        *options,
+    )
     paths = Path("results").glob("*/*/run.json")
     found = [json.loads(path.read_text()) for path in paths]
     return {record["strategy"]: record for record in found}
@@ -156,6 +167,7 @@ def test_the_command_line_says_it_in_one_sentence(module):
 FIGURES = ("test_loss", "test_top1", "validation_loss")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "rest", ["make_data[crop=1,transform={0}:shake]", "make_sets", "make_sets[transform={0}:shake]"]
 )
@@ -188,6 +200,7 @@ def test_streamed_sets_run_with_loader_processes(module):
     assert run(f"{module}:make_sets", "--set", "workers=1")["baseline"]["status"] == "finished"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rest", ["make_data", "make_sets[transform={0}:shake]"])
 def test_a_cell_is_trained_again_when_its_data_are_others(module, rest, tmp_path):
     dataset = f"{module}:{rest.format(module)}"

@@ -40,6 +40,7 @@ def names(text):
     return {part.split("[")[0] for part in text.split("+")}
 
 
+@pytest.mark.long
 @some(3)
 def test_training_on_a_device_gives_the_numbers_of_the_cpu(there, text, model):
     status, devices, weights = there(runs.start, text, model)
@@ -48,6 +49,7 @@ def test_training_on_a_device_gives_the_numbers_of_the_cpu(there, text, model):
     assert torch.allclose(weights, expected, atol=1e-5)
 
 
+@pytest.mark.long
 @some(3)
 def test_a_run_goes_on_on_the_other_device(there, text, model):
     status, devices, weights = there(runs.resume, text, model)
@@ -55,6 +57,7 @@ def test_a_run_goes_on_on_the_other_device(there, text, model):
     assert torch.equal(weights, there(runs.start, text, model)[2])
 
 
+@pytest.mark.long
 @some(3, [(f"{text}+amp", model) for text, model in ALL if "amp" not in names(text)])
 def test_mixed_precision_on_a_device(there, text, model):
     status, devices, weights = there(runs.start, text, model)
@@ -73,6 +76,7 @@ def test_what_reads_back_is_refused_in_its_name(there):
         there(runs.hot, "selective_backprop", "tiny")
 
 
+@pytest.mark.long
 @some(3)
 def test_all_graphs_are_made_in_warm_up(there, text, model):
     if names(text) & {*NOT_COMPILED}:

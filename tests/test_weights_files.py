@@ -46,6 +46,7 @@ def written(model, file, form="plain"):
                    file)  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("file", "form"),
     [

@@ -63,6 +63,8 @@ def register_models(register):
         register(MODEL, model)
 '''
 
+# Their versions are conditions.
+_LIBRARIES = ("torch", "torchvision", "timm")
 # What is used in this process as it is, by the folder of its plugin.
 _HERE: dict[Path, dict[str, Any]] = {}
 
@@ -206,6 +208,8 @@ def _code_of(model: Any) -> str:
 def _code(kind: Any) -> str:
     """Return what stands for the code of a class or a function."""
     module = getattr(kind, "__module__", None) or "__main__"
+    if module.partition(".")[0] in _LIBRARIES:
+        return f"{module}.{kind.__qualname__}"
     if module != "__main__" and (found := digest(module)):
         return f"{module} {found}"
     try:
