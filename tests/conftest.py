@@ -29,7 +29,7 @@ hypothesis.settings.load_profile("dataeff")
 EVERYTHING = os.environ.get("DATAEFF_ALL") == "1"
 """Whether every case is run (make test-all), or a sample of those that are many (make test)."""
 
-MOST_CASES = 6
+MOST_CASES = 5
 """Cases of one test that make test runs at the most."""
 
 
@@ -56,7 +56,7 @@ def drawn(cases: list, count: int) -> list:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out two of three long tests and most cases of those that have many.
+    """Leave out three of four long tests and most cases of those that have many.
 
     Other ones for each commit; none that was asked for.
     """
@@ -64,7 +64,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     long = [item for item in items if item.get_closest_marker("long")]
     kept = {
-        *drawn(long, len(long) // 3),
+        *drawn(long, len(long) // 4),
         *(item for item in items if not item.get_closest_marker("long")),
     }
     tests: dict[str, list[pytest.Item]] = {}

@@ -67,6 +67,7 @@ def test_tensors_arrays_and_items_are_the_same_samples():
         assert torch.equal(x, X[indices])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("strategy", ["infobatch", "selective_backprop", "glister"])
 @pytest.mark.parametrize("workers", [0, 1])
 def test_items_are_collated_as_they_are(strategy, workers):
@@ -124,6 +125,7 @@ def test_our_own_data_sets_are_given_by_name_by_object_or_loaded():
         assert same_weights(loop.model, model)
 
 
+@pytest.mark.long
 def test_networks_are_made_by_functions_with_and_without_arguments():
     def sized(classes, shape):
         assert (classes, shape) == (4, (1, 8, 8))
