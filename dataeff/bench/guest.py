@@ -184,6 +184,9 @@ def _begin(
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment, **{_MARK: str(os.getpid())})
+    # Locks of other methods have names, which the host would find left behind: we end at once.
+    if sys.platform == "linux":
+        multiprocessing.set_start_method("fork", force=True)
     HERE.attach(block)
     threading.Thread(target=_end_with_host, daemon=True).start()
     line = Line(connection)
