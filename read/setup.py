@@ -9,6 +9,8 @@ from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMANDS = ("leaderboard", "report", "site", "plot", "compare", "merge", "export")
+# What programs read results by: `dataeff.read`.
+DOOR = "dataeff.door.result"
 
 
 def file_of(module):
@@ -34,7 +36,7 @@ def imports_of(path):
 
 def needed():
     """Return the modules of dataeff that reading needs, and the libraries that these need."""
-    waiting = [f"dataeff.cli.{name}" for name in COMMANDS]
+    waiting = [DOOR, *(f"dataeff.cli.{name}" for name in COMMANDS)]
     modules, libraries = set(), set()
     while waiting:
         module = waiting.pop()

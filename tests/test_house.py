@@ -1,6 +1,7 @@
 """The size of things: functions that fit a screen, few parameters, test files that one can read."""
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,13 @@ def _imported(path, modules):
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
     return names & modules.keys() - {_name(path)}
+
+
+def test_every_package_is_in_the_wheel():
+    content = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    listed = set(content["tool"]["setuptools"]["packages"])
+    there = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for path in (ROOT / "dataeff").rglob("__init__.py")
+    }
+    assert there <= listed

@@ -140,6 +140,10 @@ def test_results_are_read_without_torch(bare, tmp_path):
         assert told.returncode == 0, told.stderr
     told = called(bare, "site", tmp_path / "results", "--out", tmp_path / "site")
     assert told.returncode == 0, told.stderr
+    code = "import sys, dataeff; print(dataeff.read(sys.argv[1]).answer.strategy)"
+    folder = tmp_path / "results" / "quickstart"
+    told = subprocess.run([bare, "-c", code, folder], capture_output=True, text=True, check=False)
+    assert told.stdout == "infobatch\n", told.stderr
     assert called(bare, "--version").stdout.strip().endswith(ASKED["version"])
 
 
